@@ -1,0 +1,147 @@
+package device
+
+import "fmt"
+
+// Program is a straight list of ops. Build it with the New… methods, append ops with Add, then Compile it on a device.
+type Program struct {
+	Name string
+	Sets []*RowSet
+	Mem  []*Memory
+	Ops  []Op
+}
+
+// RowSet is a group of rows that share a time base: mel frames, encoder rows or decoder positions.
+type RowSet struct {
+	Name      string
+	Index     int // in Program.Sets and Step.Rows
+	Rows      int
+	RotaryDim int // head dimension of the rotary embedding, 0 if none
+	HasTokens bool
+}
+
+// Memory is a named run of 4-byte elements that tensors and rings view. Buf is nil for scratch, which Compile allocates.
+type Memory struct {
+	Name  string
+	Elems int // 4-byte elements
+	Buf   Buffer
+}
+
+// Tensor is a dense row-major view [Rows, Cols] of float32 in a Memory (int32 where an op says so).
+type Tensor struct {
+	Mem    *Memory
+	Offset int // elements
+	Rows   int
+	Cols   int
+}
+
+// Ring is per-slot history: F32 [Slots, Cap, Width]; position p of a slot lives in row p mod Cap.
+type Ring struct {
+	Mem   *Memory
+	Slots int
+	Cap   int // rows
+	Width int // elements of a row
+}
+
+// NewRows adds a row set.
+func (p *Program) NewRows(name string, rows, rotaryDim int) *RowSet {
+	s := &RowSet{Name: name, Index: len(p.Sets), Rows: rows, RotaryDim: rotaryDim}
+	p.Sets = append(p.Sets, s)
+	return s
+}
+
+// NewScratch adds a tensor that lives within one Run.
+func (p *Program) NewScratch(name string, rows, cols int) Tensor {
+	return p.Bind(name, nil, rows, cols)
+}
+
+// Bind adds a tensor over the start of an existing buffer.
+func (p *Program) Bind(name string, buf Buffer, rows, cols int) Tensor {
+	m := &Memory{Name: name, Elems: rows * cols, Buf: buf}
+	p.Mem = append(p.Mem, m)
+	return Tensor{Mem: m, Rows: rows, Cols: cols}
+}
+
+// BindRing adds a ring over an existing buffer.
+func (p *Program) BindRing(name string, buf Buffer, slots, capRows, width int) Ring {
+	m := &Memory{Name: name, Elems: slots * capRows * width, Buf: buf}
+	p.Mem = append(p.Mem, m)
+	return Ring{Mem: m, Slots: slots, Cap: capRows, Width: width}
+}
+
+// RowsFrom is the view of n rows that starts at row from.
+func (t Tensor) RowsFrom(from, n int) Tensor {
+	t.Offset += from * t.Cols
+	t.Rows = n
+	return t
+}
+
+// Reshape views the same elements in another shape.
+func (t Tensor) Reshape(rows, cols int) Tensor {
+	if rows*cols != t.Rows*t.Cols {
+		panic(fmt.Sprintf("device: reshape %s [%d, %d] to [%d, %d]", t.Mem.Name, t.Rows, t.Cols, rows, cols))
+	}
+	t.Rows, t.Cols = rows, cols
+	return t
+}
+
+// IsZero says that the tensor was left out.
+func (t Tensor) IsZero() bool { return t.Mem == nil }
+
+// Add appends an op.
+func (p *Program) Add(op Op) { p.Ops = append(p.Ops, op) }
+
+// Validate checks the shapes of every op and that every view lies within its memory.
+func (p *Program) Validate() error {
+	for _, m := range p.Mem {
+		if m.Buf != nil && m.Buf.Bytes() < 4*m.Elems {
+			return fmt.Errorf("program %s: %s needs %d bytes, its buffer has %d", p.Name, m.Name, 4*m.Elems, m.Buf.Bytes())
+		}
+	}
+	for _, op := range p.Ops {
+		if err := op.check(); err != nil {
+			return fmt.Errorf("program %s: op %s: %w", p.Name, op.Label(), err)
+		}
+	}
+	return nil
+}
+
+// CheckStep checks that a step has what the program needs, so that devices can trust its indices.
+func (p *Program) CheckStep(s *Step) error {
+	if len(s.Rows) != len(p.Sets) {
+		return fmt.Errorf("program %s: step has %d row sets, want %d", p.Name, len(s.Rows), len(p.Sets))
+	}
+	for i, set := range p.Sets {
+		r := &s.Rows[i]
+		half := set.Rows * set.RotaryDim / 2
+		if len(r.Slot) != set.Rows || len(r.Pos) != set.Rows || len(r.Cos) != half || len(r.Sin) != half ||
+			set.HasTokens && len(r.Token) != set.Rows {
+			return fmt.Errorf("program %s: row set %s: step has %d slots, %d positions, %d tokens, %d and %d rotary values for %d rows of rotary dimension %d",
+				p.Name, set.Name, len(r.Slot), len(r.Pos), len(r.Token), len(r.Cos), len(r.Sin), set.Rows, set.RotaryDim)
+		}
+		for j := range r.Slot {
+			if r.Slot[j] >= 0 && r.Pos[j] < 0 {
+				return fmt.Errorf("program %s: row set %s: row %d has position %d", p.Name, set.Name, j, r.Pos[j])
+			}
+		}
+	}
+	return p.checkStepIndices(s)
+}
+
+func (p *Program) checkStepIndices(s *Step) error {
+	for _, op := range p.Ops {
+		set, slots, vocab := op.reads()
+		if set == nil {
+			continue
+		}
+		r := &s.Rows[set.Index]
+		for j := range r.Slot {
+			if slots > 0 && int(r.Slot[j]) >= slots {
+				return fmt.Errorf("program %s: op %s: row %d is in slot %d of %d", p.Name, op.Label(), j, r.Slot[j], slots)
+			}
+			if vocab > 0 && r.Slot[j] >= 0 && (r.Token[j] < 0 || int(r.Token[j]) >= vocab) {
+				return fmt.Errorf("program %s: op %s: row %d has token %d, the vocabulary has %d", p.Name, op.Label(), j, r.Token[j], vocab)
+			}
+		}
+	}
+	return nil
+}
