@@ -45,7 +45,7 @@ type EmbedAdd struct {
 // RMSNorm: Y[r] = X[r] · (mean(X[r]²) + Eps)^-½ · Gain, all in F32, times (1 + Ada[slot[r]]) if Ada is given.
 type RMSNorm struct {
 	Name
-	Rows *RowSet // rows may be a multiple of X's view: only needed with Ada
+	Rows *RowSet // the rows' slots; only with Ada
 	Y, X Tensor  // [n, D]; may be the same
 	Gain Tensor  // [1, D]
 	Ada  Tensor  // [slots, D] or left out
