@@ -56,7 +56,7 @@ type Session struct {
 	decoded  int        // positions that have gone through the decoder
 	token    int32      // latest output
 
-	text     models.Detokenizer
+	text     *models.Detokenizer
 	started  bool // some text other than white space has come out
 	events   []Event
 	outputs  int // output tokens so far
@@ -136,7 +136,7 @@ func (s *Session) allocate() (err error) {
 		}
 	}
 	s.schedule.Prompt(s.prefill.clock.Tokens())
-	s.text = e.model.Tokenizer.Detokenizer()
+	s.text = e.model.Tokenizer.NewDetokenizer()
 	return nil
 }
 

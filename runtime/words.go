@@ -36,7 +36,9 @@ type Words struct {
 }
 
 // NewWords assembles the words of a model's events.
-func NewWords(m *models.Model) *Words { return &Words{marker: m.Tokenizer.StreamingWord, pad: m.Tokenizer.StreamingPad} }
+func NewWords(m *models.Model) *Words {
+	return &Words{marker: m.Tokenizer.StreamingWord, pad: m.Tokenizer.StreamingPad}
+}
 
 // Add takes the next event and returns the words that it completes.
 func (w *Words) Add(ev Event) []Word {
