@@ -257,7 +257,7 @@ func TestWordTimes(t *testing.T) {
 		return Event{Index: k, Token: token, Text: text, Time: time.Duration(k+1) * 80 * time.Millisecond}
 	}
 	var got []Word
-	for _, ev := range []Event{at(10, 33, ""), at(11, 2000, " Hel"), at(12, 2001, "lo"), at(13, 32, ""), at(20, 33, ""), at(21, 2002, " one two"), at(30, 2003, " bare")} {
+	for _, ev := range []Event{at(10, 33, ""), at(11, 2000, " Hel"), at(12, 2001, "lo"), at(13, 32, ""), at(20, 33, ""), at(21, 2002, " one two"), at(22, 32, ""), at(30, 2003, " bare")} {
 		got = append(got, w.Add(ev)...)
 	}
 	got = append(got, w.Flush()...)
@@ -265,5 +265,5 @@ func TestWordTimes(t *testing.T) {
 	for _, word := range got {
 		lines = append(lines, fmt.Sprintf("%s %v", word.Text, word.End.Milliseconds()))
 	}
-	require.Equal(t, []string{"Hello 880", "one 1405", "two 1680", "bare 2480"}, lines)
+	require.Equal(t, []string{"Hello 880", "one 1410", "two 1680", "bare 2480"}, lines)
 }
