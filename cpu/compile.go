@@ -1,0 +1,276 @@
+package cpu
+
+/*
+#include "cpu.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"voxtral/internal/device"
+	"voxtral/sdpa"
+)
+
+// compiler collects the commands of a program. The first error sticks.
+type compiler struct {
+	*exec
+	mem       map[*device.Memory]unsafe.Pointer
+	list      []C.struct_cpu_command
+	perWorker int // floats of scratch
+	err       error
+}
+
+// Compile checks the program, resolves its memory and lays out its commands.
+func (d *Device) Compile(p *device.Program) (device.Exec, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	c := &compiler{exec: &exec{dev: d, prog: p}, mem: map[*device.Memory]unsafe.Pointer{}}
+	if err := c.compile(); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("cpu: program %s: %w", p.Name, err)
+	}
+	return c.exec, nil
+}
+
+func (c *compiler) compile() error {
+	for _, set := range c.prog.Sets {
+		c.rowSet(set)
+	}
+	for _, m := range c.prog.Mem {
+		if m.Buf == nil {
+			c.mem[m] = unsafe.Pointer(unsafe.SliceData(must(c, m.Elems, alloc[float32])))
+			c.bound = append(c.bound, nil)
+			continue
+		}
+		b, err := c.dev.memory(m.Buf)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		c.mem[m] = b.ptr
+		c.bound = append(c.bound, b)
+	}
+	for _, op := range c.prog.Ops {
+		from := len(c.list)
+		c.op(op)
+		if c.err != nil {
+			return fmt.Errorf("op %s: %w", op.Label(), c.err)
+		}
+		out := op.Out()
+		c.ops = append(c.ops, span{from, len(c.list)})
+		c.outs = append(c.outs, unsafe.Slice((*float32)(unsafe.Pointer(c.floats(out))), out.Rows*out.Cols))
+	}
+	c.commands = must(c, len(c.list), alloc[C.struct_cpu_command])
+	copy(c.commands, c.list)
+	c.stride = C.int64_t((c.perWorker + 15) / 16 * 16)
+	c.scratch = (*C.float)(unsafe.SliceData(must(c, int(c.stride)*c.dev.threads, alloc[C.float])))
+	return c.err
+}
+
+// must allocates, or keeps the error and returns nothing.
+func must[T any](c *compiler, n int, alloc func(*exec, int) ([]T, error)) []T {
+	if c.err != nil {
+		return nil
+	}
+	var mem []T
+	mem, c.err = alloc(c.exec, n)
+	return mem
+}
+
+func (c *compiler) rowSet(set *device.RowSet) {
+	half := set.Rows * set.RotaryDim / 2
+	head := must(c, 1, alloc[C.struct_cpu_rows])
+	s := rowSet{
+		slot: must(c, set.Rows, alloc[int32]), pos: must(c, set.Rows, alloc[int32]), token: must(c, set.Rows, alloc[int32]),
+		cos: must(c, half, alloc[float32]), sin: must(c, half, alloc[float32]),
+	}
+	if c.err != nil {
+		return
+	}
+	s.c = &head[0]
+	s.c.slot = (*C.int32_t)(unsafe.SliceData(s.slot))
+	s.c.pos = (*C.int32_t)(unsafe.SliceData(s.pos))
+	s.c.token = (*C.int32_t)(unsafe.SliceData(s.token))
+	s.c.cos = (*C.float)(unsafe.SliceData(s.cos))
+	s.c.sin = (*C.float)(unsafe.SliceData(s.sin))
+	c.sets = append(c.sets, s)
+}
+
+func (c *compiler) op(op device.Op) {
+	k := c.dev.kernels
+	switch o := op.(type) {
+	case *device.EmbedAdd:
+		w := c.weight(o.Table)
+		if w == nil {
+			return
+		}
+		c.scratchFor(pad(w.cols))
+		add(c, C.cpu_kernel(C.cpu_embed_add), o.Rows.Rows, w.cols, func(a *C.struct_cpu_embed) (units, per *C.int32_t) {
+			a.y, a.w, a.audio, a.rows, a.dequant = c.floats(o.Y), w.c, c.ring(o.Audio), c.rows(o.Rows), k.dequant
+			return &a.units, &a.per
+		})
+	case *device.RMSNorm:
+		add(c, k.rmsnorm, o.X.Rows, o.X.Cols, func(a *C.struct_cpu_rmsnorm) (units, per *C.int32_t) {
+			a.y, a.x, a.gain, a.ada = c.floats(o.Y), c.floats(o.X), c.floats(o.Gain), c.floats(o.Ada)
+			a.d, a.eps = C.int32_t(o.X.Cols), C.float(o.Eps)
+			if !o.Ada.IsZero() {
+				a.rows = c.rows(o.Rows)
+			}
+			return &a.units, &a.per
+		})
+	case *device.Linear:
+		c.linear(o)
+	case *device.RopeAppend:
+		add(c, C.cpu_kernel(C.cpu_rope_append), o.Rows.Rows, o.QKV.Cols, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
+			c.attention(a, o.Spec, o.Rows, o.QKV, o.K, o.V)
+			return &a.units, &a.per
+		})
+	case *device.Attention:
+		window := min(o.Spec.Window, o.K.Cap)
+		c.scratchFor(int(k.block) * pad(window))
+		add(c, k.attention, o.Rows.Rows*o.Spec.KVHeads, math.MaxInt32, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
+			c.attention(a, o.Spec, o.Rows, o.QKV, o.K, o.V)
+			a.y = c.floats(o.Y)
+			return &a.units, &a.per
+		})
+	case *device.ConvWindow:
+		args := func(a *C.struct_cpu_conv) (units, per *C.int32_t) {
+			a.y, a.x, a.tail, a.rows = c.floats(o.Y), c.floats(o.X), c.floats(o.Tail), c.rows(o.Rows)
+			a.stride, a.c = C.int32_t(o.Stride), C.int32_t(o.X.Cols)
+			return &a.units, &a.per
+		}
+		add(c, C.cpu_kernel(C.cpu_conv_window), o.Y.Rows, o.Y.Cols, args)
+		add(c, C.cpu_kernel(C.cpu_conv_tail), o.Rows.Rows, 0, args)
+	case *device.RingWrite:
+		add(c, C.cpu_kernel(C.cpu_ring_copy), o.Rows.Rows, o.X.Cols, func(a *C.struct_cpu_ring_write) (units, per *C.int32_t) {
+			a.x, a.to, a.rows = c.floats(o.X), c.ring(o.To), c.rows(o.Rows)
+			return &a.units, &a.per
+		})
+	case *device.Argmax:
+		add(c, C.cpu_kernel(C.cpu_argmax_rows), o.X.Rows, o.X.Cols, func(a *C.struct_cpu_argmax) (units, per *C.int32_t) {
+			a.x, a.ids, a.top = c.floats(o.X), (*C.int32_t)(unsafe.Pointer(c.floats(o.IDs))), c.floats(o.Top)
+			a.vocab = C.int32_t(o.X.Cols)
+			return &a.units, &a.per
+		})
+	default:
+		c.fail(fmt.Errorf("ops of type %T are not supported", op))
+	}
+}
+
+func (c *compiler) linear(o *device.Linear) {
+	w := c.weight(o.W)
+	if w == nil {
+		return
+	}
+	step := C.CPU_TILE // outputs of a tile
+	if o.Act == device.SwiGLU {
+		step /= 2
+	}
+	m, tiles := o.X.Rows, (o.Y.Cols+step-1)/step
+	per := min(fairShare(tiles, w.cols*m*C.CPU_TILE, c.dev.threads), panelTiles(w.cols))
+	c.scratchFor(per * C.CPU_TILE * pad(w.cols))
+	addChunks(c, c.dev.kernels.linear, tiles, per, func(a *C.struct_cpu_linear) (units, perChunk *C.int32_t) {
+		a.y, a.x, a.w, a.bias, a.residual = c.floats(o.Y), c.floats(o.X), w.c, c.floats(o.Bias), c.floats(o.Residual)
+		a.m, a.outputs, a.act = C.int32_t(m), C.int32_t(o.Y.Cols), C.int32_t(o.Act)
+		return &a.units, &a.per
+	})
+}
+
+func (c *compiler) attention(a *C.struct_cpu_attention, s sdpa.Spec, rows *device.RowSet, qkv device.Tensor, k, v device.Ring) {
+	a.qkv, a.k, a.v, a.rows = c.floats(qkv), c.ring(k), c.ring(v), c.rows(rows)
+	a.q_heads, a.kv_heads, a.head_dim = C.int32_t(s.QHeads), C.int32_t(s.KVHeads), C.int32_t(s.HeadDim)
+	a.window, a.scale = C.int32_t(min(s.Window, k.Cap)), C.float(s.Scale())
+}
+
+// add appends a command over units of the given work each, in elements; work 0 means one chunk.
+func add[T any](c *compiler, run C.cpu_kernel, units, work int, fill func(*T) (units, per *C.int32_t)) {
+	per := units
+	if work > 0 {
+		per = fairShare(units, work, c.dev.threads)
+	}
+	addChunks(c, run, units, per, fill)
+}
+
+func addChunks[T any](c *compiler, run C.cpu_kernel, units, per int, fill func(*T) (units, per *C.int32_t)) {
+	args := must(c, 1, alloc[T])
+	if c.err != nil {
+		return
+	}
+	u, p := fill(&args[0])
+	*u, *p = C.int32_t(units), C.int32_t(per)
+	c.list = append(c.list, C.struct_cpu_command{run: run, args: unsafe.Pointer(&args[0]), chunks: C.int32_t((units + per - 1) / per)})
+}
+
+// Chunks are small, so that a thread that lags holds up little, but worth the few hundred nanoseconds of handing out.
+const (
+	chunksPerThread = 16
+	minChunkWork    = 16 << 10 // elements
+)
+
+// fairShare is how many units a chunk takes.
+func fairShare(units, work, threads int) int {
+	if threads == 1 {
+		return units
+	}
+	return min(units, max(1, units/(threads*chunksPerThread), minChunkWork/work))
+}
+
+// panelTiles is how many tiles of weights to unpack at a time, about half of a common second-level cache.
+func panelTiles(cols int) int {
+	const bytes = 256 << 10
+	return max(1, bytes/(4*C.CPU_TILE*pad(cols)))
+}
+
+// pad rounds up to whole blocks of elements.
+func pad(n int) int { return (n + C.CPU_BLOCK - 1) / C.CPU_BLOCK * C.CPU_BLOCK }
+
+func (c *compiler) scratchFor(floats int) { c.perWorker = max(c.perWorker, floats) }
+
+func (c *compiler) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// floats is the address of a tensor, nil if it was left out.
+func (c *compiler) floats(t device.Tensor) *C.float {
+	if t.IsZero() {
+		return nil
+	}
+	return (*C.float)(unsafe.Add(c.address(t.Mem), 4*t.Offset))
+}
+
+func (c *compiler) ring(r device.Ring) C.struct_cpu_ring {
+	return C.struct_cpu_ring{data: (*C.float)(c.address(r.Mem)), cap: C.int32_t(r.Cap), width: C.int32_t(r.Width)}
+}
+
+func (c *compiler) address(m *device.Memory) unsafe.Pointer {
+	p := c.mem[m]
+	if p == nil {
+		c.fail(fmt.Errorf("%s is not memory of this program", m.Name))
+	}
+	return p
+}
+
+func (c *compiler) rows(set *device.RowSet) *C.struct_cpu_rows {
+	i := slices.Index(c.prog.Sets, set)
+	if i < 0 || i != set.Index {
+		c.fail(errors.New("its rows are no set of this program"))
+		return nil
+	}
+	return c.sets[i].c
+}
+
+func (c *compiler) weight(w device.Weight) *weight {
+	own, ok := w.(*weight)
+	if !ok || own.dev != c.dev {
+		c.fail(errors.New("its weight belongs to another device"))
+		return nil
+	}
+	return own
+}

@@ -1,0 +1,166 @@
+// The C side of the CPU device: what a compiled program looks like, and who runs it.
+//
+// A program is an array of commands. Each command is split into chunks that any worker may take; a chunk writes outputs
+// of its own and reads what earlier commands wrote. All matrices are dense and row-major, activations are float.
+#ifndef VOXTRAL_CPU_H
+#define VOXTRAL_CPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// As device.Format and device.Activation number them.
+enum { CPU_F32, CPU_BF16, CPU_F16, CPU_INT8, CPU_INT4 };
+enum { CPU_NOACT, CPU_GELU, CPU_SWIGLU };
+
+// A stored matrix. Nothing about its address is aligned: elements are only ever read through byte pointers.
+struct cpu_part {
+	const uint8_t *data;   // [rows][row_bytes]
+	const uint8_t *scales; // F16 [rows][groups], grouped formats only
+	int64_t row_bytes;
+	int32_t rows, groups;
+	int32_t format;
+	int32_t group_shift; // log2 of the elements that share a scale
+	int32_t rotary_head; // rows of a head stored half-split, 0 if rows are in logical order
+};
+
+struct cpu_weight {
+	struct cpu_part *parts;
+	int32_t count, rows, cols;
+};
+
+// One logical row of a weight.
+struct cpu_row {
+	const uint8_t *data, *scales;
+	int32_t format, group_shift;
+};
+
+// Where each row of a step stands; refilled before every run.
+struct cpu_rows {
+	int32_t *slot, *pos, *token; // [rows]
+	float *cos, *sin;            // [rows][rotary/2]
+};
+
+// Position p of a slot is row p mod cap of [slots][cap][width].
+struct cpu_ring {
+	float *data;
+	int32_t cap, width;
+};
+
+static inline float *cpu_ring_row(const struct cpu_ring *r, int32_t slot, int32_t pos)
+{
+	return r->data + ((int64_t)slot * r->cap + pos % r->cap) * r->width;
+}
+
+// Arguments of each op. units is how many independent pieces there are, per how many of them a chunk takes.
+struct cpu_linear {
+	float *y;                    // [m][outputs]
+	const float *x;              // [m][w->cols]
+	const struct cpu_weight *w;
+	const float *bias;           // [w->rows] or NULL
+	const float *residual;       // [m][outputs] or NULL
+	int32_t m, outputs, act;
+	int32_t units, per;          // tiles of four weight rows
+};
+
+struct cpu_rmsnorm {
+	float *y;                    // [units][d]
+	const float *x, *gain, *ada; // [units][d], [d], [slots][d] or NULL
+	const struct cpu_rows *rows; // only with ada
+	int32_t d, units, per;       // rows
+	float eps;
+};
+
+struct cpu_embed {
+	float *y;                    // [units][w->cols]
+	const struct cpu_weight *w;
+	struct cpu_ring audio;
+	const struct cpu_rows *rows;
+	int32_t units, per;          // rows
+	void (*dequant)(float *dst, const struct cpu_weight *w, int32_t row);
+};
+
+struct cpu_attention {           // also of cpu_rope
+	float *y;                    // [rows][q_heads*head_dim]
+	float *qkv;                  // [rows][(q_heads + 2*kv_heads)*head_dim]
+	struct cpu_ring k, v;
+	const struct cpu_rows *rows;
+	int32_t q_heads, kv_heads, head_dim, window;
+	int32_t units, per;          // rope: rows; attention: rows × key heads
+	float scale;
+};
+
+struct cpu_conv {
+	float *y;                    // [rows/stride][3*c]
+	const float *x;              // [rows][c]
+	float *tail;                 // [slots][3-stride][c]
+	const struct cpu_rows *rows;
+	int32_t stride, c;
+	int32_t units, per;          // window: output rows; tail: input rows, all in one chunk
+};
+
+struct cpu_ring_write {
+	const float *x;              // [units][to.width]
+	struct cpu_ring to;
+	const struct cpu_rows *rows;
+	int32_t units, per;          // rows
+};
+
+struct cpu_argmax {
+	const float *x;              // [units][vocab]
+	int32_t *ids;                // [units]
+	float *top;                  // [units][2]
+	int32_t vocab, units, per;   // rows
+};
+
+// A kernel computes one chunk. scratch belongs to the worker and holds no values between chunks.
+typedef void (*cpu_kernel)(const void *args, int32_t chunk, float *scratch);
+
+struct cpu_command {
+	cpu_kernel run;
+	const void *args;
+	int32_t chunks;
+};
+
+// The kernels that differ by instruction set. block is how many activation rows share one pass over a weight tile in
+// registers; longer batches first unpack the tile to scratch.
+struct cpu_kernels {
+	const char *name;
+	int32_t block;
+	cpu_kernel linear, rmsnorm, attention;
+	void (*dequant)(float *dst, const struct cpu_weight *w, int32_t row);
+};
+
+// Tables of the instruction sets that were compiled in, by name; NULL for others.
+const struct cpu_kernels *cpu_find_kernels(const char *name);
+
+// The kernels that do not.
+void cpu_embed_add(const void *args, int32_t chunk, float *scratch);
+void cpu_rope_append(const void *args, int32_t chunk, float *scratch);
+void cpu_conv_window(const void *args, int32_t chunk, float *scratch);
+void cpu_conv_tail(const void *args, int32_t chunk, float *scratch);
+void cpu_ring_copy(const void *args, int32_t chunk, float *scratch);
+void cpu_argmax_rows(const void *args, int32_t chunk, float *scratch);
+
+// The units of a chunk.
+#define CPU_CHUNK(a, chunk, from, to) \
+	const int32_t from = (chunk) * (a)->per; \
+	const int32_t to = from + (a)->per < (a)->units ? from + (a)->per : (a)->units
+
+// Unpacked rows are padded to whole blocks of this many elements.
+enum { CPU_BLOCK = 32, CPU_TILE = 4 };
+static inline int64_t cpu_padded(int64_t cols) { return (cols + CPU_BLOCK - 1) / CPU_BLOCK * CPU_BLOCK; }
+
+// Finds a logical row, whichever part it is in and in whatever order that part stores its rotary pairs.
+struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row);
+
+// The pool: workers that take chunks. One run at a time.
+struct cpu_pool;
+struct cpu_pool *cpu_pool_open(int32_t threads); // the caller of cpu_pool_run counts as one; NULL and errno
+void cpu_pool_run(struct cpu_pool *p, const struct cpu_command *commands, int32_t count, float *scratch, int64_t stride);
+void cpu_pool_close(struct cpu_pool *p);
+
+// Zeroed memory, 64-byte aligned; NULL when there is none. Pages of large blocks cost nothing until touched.
+void *cpu_alloc(size_t bytes);
+void cpu_free(void *p, size_t bytes);
+
+#endif

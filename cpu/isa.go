@@ -1,0 +1,39 @@
+package cpu
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	xcpu "golang.org/x/sys/cpu"
+)
+
+// isaVariable forces an instruction set.
+const isaVariable = "VOXTRAL_CPU_ISA"
+
+// instructionSets are the variants that this machine can run, the best last. On arm64 the plain C variant is NEON, as
+// far as the compiler vectorises it.
+func instructionSets() []string {
+	sets := []string{"generic"}
+	x := &xcpu.X86 // all false on other architectures
+	if x.HasAVX2 && x.HasFMA && x.HasF16C {
+		sets = append(sets, "avx2")
+		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+			sets = append(sets, "avx512")
+		}
+	}
+	return sets
+}
+
+func chooseISA() (string, error) {
+	sets := instructionSets()
+	want := os.Getenv(isaVariable)
+	if want == "" {
+		return sets[len(sets)-1], nil
+	}
+	if !slices.Contains(sets, want) {
+		return "", fmt.Errorf("cpu: %s=%q: this machine can run %s", isaVariable, want, strings.Join(sets, ", "))
+	}
+	return want, nil
+}

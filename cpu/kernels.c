@@ -1,0 +1,49 @@
+// The tables of kernels, and the search for a weight's row.
+#include "cpu.h"
+
+#include <string.h>
+
+#define TABLE(isa, rows) \
+	void cpu_linear_##isa(const void *, int32_t, float *); \
+	void cpu_rmsnorm_##isa(const void *, int32_t, float *); \
+	void cpu_attention_##isa(const void *, int32_t, float *); \
+	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t); \
+	static const struct cpu_kernels isa = {#isa, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa}
+
+TABLE(generic, 2);
+#if defined(__x86_64__)
+TABLE(avx2, 2);
+TABLE(avx512, 4);
+#endif
+
+static const struct cpu_kernels *const tables[] = {
+	&generic,
+#if defined(__x86_64__)
+	&avx2,
+	&avx512,
+#endif
+};
+
+const struct cpu_kernels *cpu_find_kernels(const char *name)
+{
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+		if (!strcmp(tables[i]->name, name))
+			return tables[i];
+	return NULL;
+}
+
+struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row)
+{
+	const struct cpu_part *p = w->parts;
+	while (row >= p->rows)
+		row -= p++->rows;
+	const int32_t h = p->rotary_head;
+	if (h)
+		row = row / h * h + row % h % 2 * (h / 2) + row % h / 2;
+	return (struct cpu_row){
+		.data = p->data + row * p->row_bytes,
+		.scales = p->scales ? p->scales + (int64_t)row * p->groups * 2 : NULL,
+		.format = p->format,
+		.group_shift = p->group_shift,
+	};
+}

@@ -1,0 +1,194 @@
+// A vector of LANES floats for the instruction set that ISA and LEVEL name. Included once per instruction set.
+//
+// fn marks every function that uses it. BLOCK_ROWS is how many activation rows fit in registers beside a tile of four
+// weight rows; VECTORS is how many vectors make up CPU_BLOCK elements.
+#undef TARGET
+#undef fn
+#undef vf
+#undef LANES
+#undef VECTORS
+#undef BLOCK_ROWS
+
+#define vf NAME(vf)
+#define fn TARGET static inline __attribute__((always_inline))
+
+#if LEVEL == 2
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#define LANES 16
+#define BLOCK_ROWS 4
+typedef __m512 vf;
+
+fn vf NAME(v_zero)(void) { return _mm512_setzero_ps(); }
+fn vf NAME(v_all)(float x) { return _mm512_set1_ps(x); }
+fn vf NAME(v_load)(const void *p) { return _mm512_loadu_ps(p); }
+fn void NAME(v_store)(float *p, vf a) { _mm512_storeu_ps(p, a); }
+fn vf NAME(v_fma)(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+fn vf NAME(v_max)(vf a, vf b) { return _mm512_max_ps(a, b); }
+fn vf NAME(v_min)(vf a, vf b) { return _mm512_min_ps(a, b); }
+fn float NAME(v_sum)(vf a) { return _mm512_reduce_add_ps(a); }
+fn float NAME(v_top)(vf a) { return _mm512_reduce_max_ps(a); }
+fn vf NAME(v_bf16)(const uint8_t *p)
+{
+	const __m256i h = _mm256_loadu_si256((const void *)p);
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+fn vf NAME(v_f16)(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+fn vf NAME(v_int8)(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p))); }
+fn float NAME(half)(const uint8_t *p)
+{
+	uint16_t h;
+	memcpy(&h, p, 2);
+	return _cvtsh_ss(h);
+}
+// p · 2^n, where n is the integer in the low bits of t = n + 1.5·2²³. Two steps, so that neither factor overflows.
+fn vf NAME(v_scale)(vf p, vf t)
+{
+	const __m512i n = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(0x4b400000));
+	const __m512i h = _mm512_srai_epi32(n, 1), bias = _mm512_set1_epi32(127);
+	const __m512i a = _mm512_slli_epi32(_mm512_add_epi32(h, bias), 23);
+	const __m512i b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, h), bias), 23);
+	return _mm512_mul_ps(_mm512_mul_ps(p, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
+}
+
+#elif LEVEL == 1
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define LANES 8
+#define BLOCK_ROWS 2
+typedef __m256 vf;
+
+fn vf NAME(v_zero)(void) { return _mm256_setzero_ps(); }
+fn vf NAME(v_all)(float x) { return _mm256_set1_ps(x); }
+fn vf NAME(v_load)(const void *p) { return _mm256_loadu_ps(p); }
+fn void NAME(v_store)(float *p, vf a) { _mm256_storeu_ps(p, a); }
+fn vf NAME(v_fma)(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+fn vf NAME(v_max)(vf a, vf b) { return _mm256_max_ps(a, b); }
+fn vf NAME(v_min)(vf a, vf b) { return _mm256_min_ps(a, b); }
+fn float NAME(v_sum)(vf a)
+{
+	__m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+	s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+	return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+fn float NAME(v_top)(vf a)
+{
+	__m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+	s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+	return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+fn vf NAME(v_bf16)(const uint8_t *p)
+{
+	const __m128i h = _mm_loadu_si128((const void *)p);
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+fn vf NAME(v_f16)(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p)); }
+fn vf NAME(v_int8)(const uint8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p))); }
+fn float NAME(half)(const uint8_t *p)
+{
+	uint16_t h;
+	memcpy(&h, p, 2);
+	return _cvtsh_ss(h);
+}
+fn vf NAME(v_scale)(vf p, vf t)
+{
+	const __m256i n = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4b400000));
+	const __m256i h = _mm256_srai_epi32(n, 1), bias = _mm256_set1_epi32(127);
+	const __m256i a = _mm256_slli_epi32(_mm256_add_epi32(h, bias), 23);
+	const __m256i b = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, h), bias), 23);
+	return _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
+}
+
+#else // plain C over the compiler's own vectors: SSE2 on amd64, NEON on arm64
+#define TARGET
+#define LANES 4
+#define BLOCK_ROWS 2
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t NAME(vi) __attribute__((vector_size(16)));
+typedef uint32_t NAME(vu) __attribute__((vector_size(16)));
+
+fn vf NAME(v_zero)(void) { return (vf){0}; }
+fn vf NAME(v_all)(float x) { return (vf){x, x, x, x}; }
+fn vf NAME(v_load)(const void *p)
+{
+	vf a;
+	memcpy(&a, p, sizeof a);
+	return a;
+}
+fn void NAME(v_store)(float *p, vf a) { memcpy(p, &a, sizeof a); }
+fn vf NAME(v_fma)(vf a, vf b, vf c) { return a * b + c; }
+fn vf NAME(v_max)(vf a, vf b)
+{
+	for (int i = 0; i < LANES; i++)
+		a[i] = a[i] > b[i] ? a[i] : b[i];
+	return a;
+}
+fn vf NAME(v_min)(vf a, vf b)
+{
+	for (int i = 0; i < LANES; i++)
+		a[i] = a[i] < b[i] ? a[i] : b[i];
+	return a;
+}
+fn float NAME(v_sum)(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+fn float NAME(v_top)(vf a)
+{
+	const float b = a[0] > a[1] ? a[0] : a[1], c = a[2] > a[3] ? a[2] : a[3];
+	return b > c ? b : c;
+}
+fn vf NAME(v_bf16)(const uint8_t *p)
+{
+	uint16_t h[LANES];
+	memcpy(h, p, sizeof h);
+	const NAME(vu) u = {h[0], h[1], h[2], h[3]};
+	return (vf)(u << 16);
+}
+fn float NAME(half)(const uint8_t *p)
+{
+	uint16_t h;
+	memcpy(&h, p, 2);
+	const uint32_t sign = (uint32_t)(h >> 15) << 31, exp = h >> 10 & 31, frac = h & 1023;
+	uint32_t bits = sign | (exp + 112) << 23 | frac << 13;
+	if (exp == 31)
+		bits = sign | 0x7f800000 | frac << 13;
+	float f;
+	memcpy(&f, &bits, 4);
+	if (exp == 0)
+		f = (sign ? -0x1p-24f : 0x1p-24f) * (float)frac;
+	return f;
+}
+fn vf NAME(v_f16)(const uint8_t *p)
+{
+	return (vf){NAME(half)(p), NAME(half)(p + 2), NAME(half)(p + 4), NAME(half)(p + 6)};
+}
+fn vf NAME(v_int8)(const uint8_t *p)
+{
+	const int8_t *c = (const int8_t *)p;
+	return (vf){c[0], c[1], c[2], c[3]};
+}
+fn vf NAME(v_scale)(vf p, vf t)
+{
+	const NAME(vi) n = (NAME(vi))t - 0x4b400000, h = n >> 1;
+	const NAME(vu) a = (NAME(vu))(h + 127) << 23, b = (NAME(vu))(n - h + 127) << 23;
+	return p * (vf)a * (vf)b;
+}
+#endif
+
+#define VECTORS (CPU_BLOCK / LANES)
+
+// e^x with an error under 2 units in the last place, down to zero and up to infinity: 2^n · e^r with |r| ≤ ln 2 / 2 and
+// the power series of e^r to the seventh order.
+fn vf NAME(v_exp)(vf x)
+{
+	x = NAME(v_max)(NAME(v_all)(-104), NAME(v_min)(NAME(v_all)(89), x)); // in this order a NaN stays
+	const vf shift = NAME(v_all)(0x1.8p23f);
+	const vf t = NAME(v_fma)(x, NAME(v_all)(0x1.715476p0f), shift);
+	const vf n = t - shift;
+	const vf r = NAME(v_fma)(n, NAME(v_all)(0x1.bd0106p-13f), NAME(v_fma)(n, NAME(v_all)(-0x1.63p-1f), x));
+	vf p = NAME(v_all)(1.0f / 5040);
+	p = NAME(v_fma)(p, r, NAME(v_all)(1.0f / 720));
+	p = NAME(v_fma)(p, r, NAME(v_all)(1.0f / 120));
+	p = NAME(v_fma)(p, r, NAME(v_all)(1.0f / 24));
+	p = NAME(v_fma)(p, r, NAME(v_all)(1.0f / 6));
+	p = NAME(v_fma)(p, r, NAME(v_all)(0.5f));
+	p = NAME(v_fma)(p, r, NAME(v_all)(1));
+	p = NAME(v_fma)(p, r, NAME(v_all)(1));
+	return NAME(v_scale)(p, t);
+}
