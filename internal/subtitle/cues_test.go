@@ -28,7 +28,7 @@ func spoken(text string) []Word {
 }
 
 func cueTexts(text string) []string {
-	var texts []string
+	texts := make([]string, 0, 4)
 	for _, c := range Cues(spoken(text)) {
 		texts = append(texts, c.Text)
 	}
@@ -113,13 +113,13 @@ func anyWords() *rapid.Generator[[]Word] {
 		rapid.StringN(0, 60, -1),
 	)
 	return rapid.Custom(func(t *rapid.T) []Word {
-		var words []Word
+		words := make([]Word, rapid.IntRange(0, 60).Draw(t, "words"))
 		var at time.Duration
-		for range rapid.IntRange(0, 60).Draw(t, "words") {
+		for i := range words {
 			at += time.Duration(rapid.IntRange(-200, 900).Draw(t, "gap")) * ms
 			start := at
 			at += time.Duration(rapid.IntRange(-100, 9000).Draw(t, "length")) * 100 * time.Microsecond
-			words = append(words, Word{text.Draw(t, "text"), start, at})
+			words[i] = Word{text.Draw(t, "text"), start, at}
 		}
 		return words
 	})
@@ -171,11 +171,11 @@ func TestCueProperties(t *testing.T) {
 func TestWordsStayWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,42}[.,?!]?`).Filter(func(s string) bool { return len(s) <= LineWidth }), 0, 50).Draw(t, "texts")
-		var words []Word
+		words := make([]Word, len(texts))
 		var at time.Duration
-		for _, text := range texts {
+		for i, text := range texts {
 			end := at + time.Duration(rapid.IntRange(0, 8000).Draw(t, "length"))*ms
-			words = append(words, Word{text, at, end})
+			words[i] = Word{text, at, end}
 			at = end + time.Duration(rapid.IntRange(0, 1000).Draw(t, "gap"))*ms
 		}
 		shown := []string{}
