@@ -23,6 +23,13 @@ func (c *console) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.w, "voxtral: "+format+"\n", args...)
 }
 
+// newline keeps a message off the line on which text is being streamed.
+func (c *console) newline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = io.WriteString(c.w, "\n")
+}
+
 func (c *console) error(err error) { c.printf("%s", plain(err)) }
 
 func (c *console) warn(subject, message string) {

@@ -27,6 +27,8 @@ type transcriber struct {
 	delay   time.Duration
 	channel int
 	console *console
+	// interrupted says, once, that the audio ends here because the user wants it to.
+	interrupted func()
 }
 
 // transcribe returns what was heard in an input. text, when set, gets the text as it is decoded. When reading fails or
@@ -48,8 +50,16 @@ func (t *transcriber) transcribe(ctx context.Context, in input, text *textStream
 	t.session.Reset()
 	h := &hearing{session: t.session, words: runtime.NewWords(t.model), text: text}
 	readErr, err := t.feed(ctx, stream, h, started)
+	if readErr != nil && ctx.Err() != nil {
+		t.interrupted()
+	}
 	if err == nil {
 		err = h.finish()
+	}
+	if text != nil {
+		if endErr := text.end(); err == nil { // before messages, which may share its terminal
+			err = endErr
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.name, err)
@@ -78,7 +88,7 @@ func (t *transcriber) feed(ctx context.Context, stream *audio.Stream, h *hearing
 		}
 		done, total := stream.Position()
 		heard, spent := t.session.AudioTime(), time.Since(started)
-		t.console.progress(done, total, fmt.Sprintf("%s  RTF %.2f", shortTime(heard), spent.Seconds()/max(heard.Seconds(), 1e-3)))
+		t.console.progress(done, total, fmt.Sprintf("%s  RTF %.3f", shortTime(heard), spent.Seconds()/max(heard.Seconds(), 1e-3)))
 	}
 	switch {
 	case ctx.Err() != nil:

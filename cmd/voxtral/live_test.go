@@ -108,3 +108,32 @@ func TestTextIsStreamed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 }
+
+// The first Ctrl-C cannot help where the system does not return, as when a named pipe waits for its writer; more do.
+func TestFurtherInterruptQuits(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	cmd := exec.Command(binary, "transcribe", "-v", fifo)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill() })
+	begun := make([]byte, 1)
+	_, err = io.ReadFull(stderr, begun)
+	require.NoError(t, err, "signals are handled once there are messages")
+	ended := make(chan error)
+	go func() {
+		_, _ = io.ReadAll(stderr)
+		ended <- cmd.Wait()
+	}()
+	for {
+		_ = cmd.Process.Signal(os.Interrupt) // signals that come too fast are one
+		select {
+		case err := <-ended:
+			require.Error(t, err)
+			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

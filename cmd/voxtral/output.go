@@ -21,14 +21,10 @@ func (e stdoutError) Unwrap() error { return e.error }
 type textStream struct {
 	w       io.Writer
 	heading string // written first
-	begun   bool
 	space   string // white space held back until text follows it
 }
 
-func (t *textStream) begin() error {
-	t.begun = true
-	return t.write(t.heading)
-}
+func (t *textStream) begin() error { return t.write(t.heading) }
 
 func (t *textStream) add(text string) error {
 	body := strings.TrimRight(t.space+text, " \t\r\n")
@@ -39,12 +35,7 @@ func (t *textStream) add(text string) error {
 	return t.write(body)
 }
 
-func (t *textStream) end() error {
-	if !t.begun {
-		return nil
-	}
-	return t.write("\n")
-}
+func (t *textStream) end() error { return t.write("\n") }
 
 func (t *textStream) write(s string) error {
 	if _, err := io.WriteString(t.w, s); err != nil {

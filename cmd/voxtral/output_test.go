@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +18,6 @@ func TestTextStream(t *testing.T) {
 		pieces := rapid.SliceOf(rapid.StringMatching(`[ab \n]{0,4}`)).Draw(t, "pieces")
 		var out strings.Builder
 		stream := textStream{w: &out}
-		require.NoError(t, stream.end())
-		require.Empty(t, out.String(), "an input that could not be opened has no text")
 		require.NoError(t, stream.begin())
 		for _, piece := range pieces {
 			require.NoError(t, stream.add(piece))
@@ -91,4 +90,19 @@ func TestOutputDirThatCannotBe(t *testing.T) {
 	r := voxtral(t, "transcribe", "-q", "--output-dir", filepath.Join(file, "x"), hello)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "--output-dir")
+}
+
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, format := range []string{"text", "json"} {
+		cmd := exec.Command(binary, "transcribe", "-q", "-f", format, hello, hello)
+		var errs strings.Builder
+		cmd.Stdout, cmd.Stderr = full, &errs
+		require.Error(t, cmd.Run())
+		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
+		require.Contains(t, errs.String(), "standard output")
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "said once, and the next input is not begun")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,8 +101,13 @@ func (f *transcribeFlags) run(ctx context.Context, paths []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	stop := context.AfterFunc(ctx, func() { c.note("interrupted: finishing what was heard; again to quit at once") })
-	defer stop()
+	t.interrupted = sync.OnceFunc(func() {
+		if words {
+			c.newline()
+		}
+		c.note("interrupted: finishing what was heard; again to quit at once")
+	})
+	defer context.AfterFunc(ctx, t.interrupted)()
 	return f.all(ctx, t, inputs, format)
 }
 
@@ -225,9 +231,7 @@ func (f *transcribeFlags) all(ctx context.Context, t *transcriber, inputs []inpu
 func (f *transcribeFlags) one(ctx context.Context, t *transcriber, in input, format subtitle.Format, text *textStream) error {
 	transcript, err := t.transcribe(ctx, in, text)
 	switch {
-	case text != nil:
-		return errors.Join(err, text.end())
-	case transcript == nil:
+	case text != nil || transcript == nil:
 		return err
 	case in.out != "":
 		if writeErr := writeFile(in.out, format, transcript); writeErr != nil {
