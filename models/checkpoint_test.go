@@ -115,7 +115,7 @@ func tekkenJSON(vocab, specials int) []byte {
 		Str  string `json:"token_str"`
 		Ctl  bool   `json:"is_control"`
 	}
-	var tokens []token
+	tokens := make([]token, 0, vocab-specials+5)
 	for rank := range vocab - specials + 5 { // more than the model uses
 		b := []byte{byte(rank)}
 		if rank > 255 {
@@ -123,7 +123,7 @@ func tekkenJSON(vocab, specials int) []byte {
 		}
 		tokens = append(tokens, token{Rank: rank, Bytes: base64.StdEncoding.EncodeToString(b)})
 	}
-	var controls []control
+	controls := make([]control, 0, len(neededSpecials))
 	for _, s := range neededSpecials {
 		controls = append(controls, control{s.id, s.name, true})
 	}

@@ -100,11 +100,10 @@ func (c *cursor) members(open, end byte, member func() bool) {
 
 // quoted returns the bytes of a string with its quotes.
 func (c *cursor) quoted() []byte {
-	start := c.pos
 	if !c.expect('"') {
 		return nil
 	}
-	start = c.pos - 1
+	start := c.pos - 1
 	for c.pos < len(c.data) {
 		switch b := c.data[c.pos]; {
 		case b == '"':

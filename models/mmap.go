@@ -14,7 +14,7 @@ func mapFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // the map outlives it
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

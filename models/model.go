@@ -97,7 +97,7 @@ func OpenBytes(name string, data []byte) (*Model, error) {
 
 // Close unmaps the files; Parts must no longer be used.
 func (m *Model) Close() error {
-	var errs []error
+	errs := make([]error, 0, len(m.maps))
 	for _, data := range m.maps {
 		errs = append(errs, unix.Munmap(data))
 	}
@@ -177,7 +177,7 @@ func (m *Model) Tensors() []TensorInfo {
 	return list
 }
 
-// missing joins the names of tensors that are at fault into one error: the first, and how many more.
+// listFirst says which tensors are at fault: the first, and how many more.
 func listFirst(names []string) string {
 	if len(names) == 1 {
 		return names[0]

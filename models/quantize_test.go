@@ -156,7 +156,7 @@ func TestPackedBitFlips(t *testing.T) {
 	_, err = OpenBytes("whole", data)
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
-	for range 400 {
+	for range 150 {
 		bit := rng.IntN(8 * len(data))
 		damaged := append([]byte(nil), data...)
 		damaged[bit/8] ^= 1 << (bit % 8)
