@@ -198,7 +198,7 @@ func (d *description) print(out io.Writer) error {
 		if f.Group > 0 {
 			group = fmt.Sprintf(" in groups of %d", f.Group)
 		}
-		w.row("%s\t%s%s: %d tensors, %s parameters, %s", label, f.Format, group, f.Tensors, count(f.Parameters), byteSize(f.Bytes))
+		w.row("%s\t%s%s: %s parameters, %s (tensors: %d)", label, f.Format, group, count(f.Parameters), byteSize(f.Bytes), f.Tensors)
 	}
 	w.row("tensors\t%d, %s parameters", d.NumTensors, count(d.Parameters))
 	size := byteSize(d.Weights) + " of weights"

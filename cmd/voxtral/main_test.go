@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,15 @@ func voxtralReading(t *testing.T, stdin io.Reader, args ...string) result {
 	require.NotContains(t, errs.String(), "goroutine ", "a stack trace")
 	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
+
+// helloText is what "transcribe -q" prints for the clip; empty if that failed.
+var helloText = sync.OnceValue(func() string {
+	out, err := exec.Command(binary, "transcribe", "-q", hello).Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+})
 
 // speech is the samples of the hello clip as bytes, without its header.
 func speech(t *testing.T) []byte {

@@ -20,8 +20,8 @@ import (
 func TestTranscribeText(t *testing.T) {
 	r := voxtral(t, "transcribe", hello)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.NotEmpty(t, strings.TrimSpace(r.stdout))
 	require.Equal(t, strings.TrimSpace(r.stdout)+"\n", r.stdout)
+	require.Equal(t, helloText(), r.stdout)
 	require.Contains(t, r.stderr, "demonstration model")
 
 	quiet := voxtral(t, "transcribe", "--quiet", hello)
@@ -41,9 +41,9 @@ func TestTranscribeText(t *testing.T) {
 func TestHelloIsUnderstood(t *testing.T) {
 	readme, err := os.ReadFile("../../examples/README.md")
 	require.NoError(t, err)
-	text := strings.TrimSpace(voxtral(t, "transcribe", "-q", hello).stdout)
+	text := strings.TrimSpace(helloText())
 	require.NotEmpty(t, text)
-	require.Contains(t, string(readme), text)
+	require.Contains(t, strings.Join(strings.Fields(string(readme)), " "), text)
 }
 
 // The same samples give the same text from a file, from a pipe of known length and from one without end.
@@ -75,7 +75,7 @@ type transcriptJSON struct {
 }
 
 func TestJSON(t *testing.T) {
-	text := voxtral(t, "transcribe", "-q", hello).stdout
+	text := helloText()
 	r := voxtral(t, "transcribe", "-q", "-f", "json", hello, silence(t))
 	require.Equal(t, exitOK, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
@@ -108,7 +108,7 @@ func texts(spans []spanJSON) (list []string) {
 
 // SRT, VTT and TSV carry the same cues, and together they say what the text says.
 func TestSubtitles(t *testing.T) {
-	text := strings.Fields(voxtral(t, "transcribe", "-q", hello).stdout)
+	text := strings.Fields(helloText())
 	arrow := regexp.MustCompile(`^(\d\d):(\d\d):(\d\d)[.,](\d{3}) --> (\d\d):(\d\d):(\d\d)[.,](\d{3})$`)
 	var times [2][]string
 	for i, format := range []string{"srt", "vtt"} {
@@ -144,7 +144,7 @@ func TestSubtitles(t *testing.T) {
 }
 
 func TestSeveralFiles(t *testing.T) {
-	one := voxtral(t, "transcribe", "-q", hello).stdout
+	one := helloText()
 	r := voxtral(t, "transcribe", hello, hello)
 	require.Equal(t, "==> "+hello+" <==\n"+one+"\n==> "+hello+" <==\n"+one, r.stdout)
 	r = voxtral(t, "transcribe", "-q", hello, hello)
@@ -154,7 +154,7 @@ func TestSeveralFiles(t *testing.T) {
 
 // One bad file is an error of its own; the others are transcribed, and the exit code tells.
 func TestFailingFileAmongGoodOnes(t *testing.T) {
-	text := voxtral(t, "transcribe", "-q", hello).stdout
+	text := helloText()
 	bad := filepath.Join(t.TempDir(), "bad.wav")
 	require.NoError(t, os.WriteFile(bad, []byte("no audio at all"), 0o600))
 	r := voxtral(t, "transcribe", "-q", bad, hello, "missing.wav", hello)
@@ -181,7 +181,7 @@ func TestSilence(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	text := voxtral(t, "transcribe", "-q", hello).stdout
+	text := helloText()
 	require.Equal(t, text, voxtral(t, "transcribe", "-q", "--channel", "1", hello).stdout)
 	r := voxtral(t, "transcribe", "-q", "--channel", "2", hello)
 	require.Equal(t, exitFailed, r.code)
