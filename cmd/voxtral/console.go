@@ -38,9 +38,9 @@ func (c *console) warn(subject, message string) {
 	}
 }
 
-func (c *console) note(format string, args ...any) {
+func (c *console) note(message string) {
 	if !c.quiet {
-		c.printf(format, args...)
+		c.printf("%s", message)
 	}
 }
 

@@ -15,6 +15,7 @@ type progress struct {
 	w     io.Writer
 	name  string
 	bar   *progressbar.ProgressBar // nil until there is something to show
+	shown time.Time
 	total int64
 }
 
@@ -37,7 +38,10 @@ func (p *progress) update(done, total int64, words string) {
 		p.clear()
 		p.total = total
 		p.bar = newBar(p.w, total)
+	} else if time.Since(p.shown) < 100*time.Millisecond {
+		return
 	}
+	p.shown = time.Now()
 	p.bar.Describe(p.name + "  " + words)
 	if total > 0 {
 		done = min(done, total-1) // work goes on after the last sample has been read
@@ -49,7 +53,6 @@ func newBar(w io.Writer, total int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetWidth(20),
-		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetPredictTime(total > 0),
 		progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionClearOnFinish(),
