@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -26,7 +27,17 @@ func (p *progress) begin(name string) {
 	if p == nil {
 		return
 	}
-	p.name, p.total, p.bar = name, 0, nil
+	p.name, p.total, p.bar = shortName(name), 0, nil
+}
+
+// shortName leaves room for the bar on a terminal of 80 columns.
+func shortName(path string) string {
+	const most = 20
+	name := []rune(filepath.Base(path))
+	if len(name) > most {
+		name = append(name[:most-1], '…')
+	}
+	return string(name)
 }
 
 // update moves the bar and puts words after the name. total is -1 when it is not known.

@@ -23,7 +23,7 @@ func TestNoProgress(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	c := console{w: &out, bar: &progress{w: &out}}
-	c.begin("a.wav")
+	c.begin("dir/a.wav")
 	c.note("before")
 	require.Equal(t, "voxtral: before\n", out.String(), "nothing to clear yet")
 	c.progress(10, -1, "1.0s")
@@ -38,4 +38,5 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, "voxtral: after\n", out.String()[shown:])
 	c.begin("b.wav")
 	require.NotContains(t, out.String(), "b.wav", "shown when there is something to show")
+	require.Equal(t, "a very long name of…", shortName("a very long name of a recording.wav"))
 }
