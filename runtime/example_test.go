@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"slices"
 
 	"voxtral/audio"
 	"voxtral/cpu"
@@ -13,70 +14,79 @@ import (
 	"voxtral/runtime"
 )
 
-// Open a model on the CPU, transcribe a file, and use the session again.
+// Open a model on the CPU, transcribe a file piece by piece, and use the session again.
 func Example() {
-	model, err := models.Demo() // or models.Open("path/to/checkpoint")
-	if err != nil {
+	if err := transcribeTwice("../examples/hello.wav"); err != nil {
 		log.Fatal(err)
-	}
-	defer model.Close()
-	dev, err := cpu.Open(0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer dev.Close()
-	engine, err := runtime.Open(model, dev)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer engine.Close()
-	session, err := engine.NewSession(runtime.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close()
-
-	for range 2 {
-		clip, err := audio.Open(context.Background(), "../examples/hello.wav", audio.Options{})
-		if err != nil {
-			log.Fatal(err)
-		}
-		words := runtime.NewWords(model)
-		var last runtime.Word
-		pcm := make([]float32, audio.SampleRate/10)
-		for {
-			n, err := clip.Read(pcm)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				log.Fatal(err)
-			}
-			if err := session.Feed(pcm[:n]); err != nil {
-				log.Fatal(err)
-			}
-			for ev := range session.Events() { // ev.Text, ev.Time, ev.Token
-				for _, word := range words.Add(ev) {
-					last = word
-				}
-			}
-		}
-		if err := session.Finish(); err != nil {
-			log.Fatal(err)
-		}
-		for ev := range session.Events() {
-			for _, word := range words.Add(ev) {
-				last = word
-			}
-		}
-		for _, word := range words.Flush() {
-			last = word
-		}
-		fmt.Println(last.Text, last.End)
-		clip.Close()
-		session.Reset()
 	}
 	// Output:
 	// house. 4s
 	// house. 4s
+}
+
+func transcribeTwice(path string) error {
+	model, err := models.Demo() // or models.Open("path/to/checkpoint")
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	dev, err := cpu.Open(0)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	engine, err := runtime.Open(model, dev)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	session, err := engine.NewSession(runtime.Options{})
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+
+	for range 2 {
+		words, err := transcribeFile(session, path)
+		if err != nil {
+			return err
+		}
+		last := words[len(words)-1]
+		fmt.Println(last.Text, last.End)
+		session.Reset()
+	}
+	return nil
+}
+
+func transcribeFile(session *runtime.Session, path string) ([]runtime.Word, error) {
+	clip, err := audio.Open(context.Background(), path, audio.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer clip.Close()
+	assembler := session.Words()
+	var words []runtime.Word
+	pcm := make([]float32, audio.SampleRate/10)
+	for {
+		n, err := clip.Read(pcm)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := session.Feed(pcm[:n]); err != nil {
+			return nil, err
+		}
+		for ev := range session.Events() { // ev.Text, ev.Time, ev.Token
+			words = slices.Concat(words, assembler.Add(ev))
+		}
+	}
+	if err := session.Finish(); err != nil {
+		return nil, err
+	}
+	for ev := range session.Events() {
+		words = slices.Concat(words, assembler.Add(ev))
+	}
+	return slices.Concat(words, assembler.Flush()), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,8 +88,7 @@ func (e *Engine) NewSession(opt Options) (*Session, error) {
 	}
 	s := &Session{engine: e, opt: opt, schedule: decoder.NewSchedule(e.model, delay)}
 	if err := s.allocate(); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("runtime: new session: %w", err)
+		return nil, errors.Join(fmt.Errorf("runtime: new session: %w", err), s.Close())
 	}
 	s.Reset()
 	return s, nil
@@ -198,7 +198,7 @@ func (s *Session) Feed(pcm []float32) error {
 
 // Write is Feed for bytes of 16-bit little-endian samples; a sample may be split between two calls.
 func (s *Session) Write(p []byte) (int, error) {
-	raw := append(s.halfPCM, p...)
+	raw := slices.Concat(s.halfPCM, p)
 	pcm := make([]float32, len(raw)/2)
 	for i := range pcm {
 		pcm[i] = float32(int16(uint16(raw[2*i])|uint16(raw[2*i+1])<<8)) / 32768
@@ -206,7 +206,7 @@ func (s *Session) Write(p []byte) (int, error) {
 	if err := s.Feed(pcm); err != nil {
 		return 0, err
 	}
-	s.halfPCM = append([]byte(nil), raw[2*len(pcm):]...)
+	s.halfPCM = slices.Clone(raw[2*len(pcm):])
 	return len(p), nil
 }
 
@@ -252,6 +252,11 @@ func (s *Session) Events() iter.Seq[Event] {
 // AudioTime is how much real audio has been fed.
 func (s *Session) AudioTime() time.Duration {
 	return time.Duration(s.samples) * time.Second / audio.SampleRate
+}
+
+// Delay is how far the text trails the audio.
+func (s *Session) Delay() time.Duration {
+	return time.Duration(s.schedule.Delay) * decoder.TickDuration
 }
 
 // Ended says that the model has ended the stream with its end-of-stream token; further audio is ignored.

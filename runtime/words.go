@@ -5,8 +5,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"voxtral/models"
 )
 
 // Word is a word with its place in the audio. End comes from the model: it marks a word when it has heard all of it, to
@@ -35,9 +33,10 @@ type Words struct {
 	last   time.Duration // end of the latest finished word
 }
 
-// NewWords assembles the words of a model's events.
-func NewWords(m *models.Model) *Words {
-	return &Words{marker: m.Tokenizer.StreamingWord, pad: m.Tokenizer.StreamingPad}
+// Words returns an assembler for the session's events.
+func (s *Session) Words() *Words {
+	t := s.engine.model.Tokenizer
+	return &Words{marker: t.StreamingWord, pad: t.StreamingPad}
 }
 
 // Add takes the next event and returns the words that it completes.

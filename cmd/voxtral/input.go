@@ -24,7 +24,6 @@ const (
 type transcriber struct {
 	session *runtime.Session
 	model   *models.Model
-	delay   time.Duration
 	channel int
 	console *console
 	// interrupted says, once, that the audio ends here because the user wants it to.
@@ -48,7 +47,7 @@ func (t *transcriber) transcribe(ctx context.Context, in input, text *textStream
 	t.console.begin(in.name)
 	defer t.console.end()
 	t.session.Reset()
-	h := &hearing{session: t.session, words: runtime.NewWords(t.model), text: text}
+	h := &hearing{session: t.session, words: t.session.Words(), text: text}
 	readErr, err := t.feed(ctx, stream, h, started)
 	if readErr != nil && ctx.Err() != nil {
 		t.interrupted()
@@ -70,7 +69,7 @@ func (t *transcriber) transcribe(ctx context.Context, in input, text *textStream
 		return nil, readErr
 	}
 	return &subtitle.Transcript{
-		File: in.path, Text: h.all.String(), Duration: t.session.AudioTime(), Delay: t.delay, Model: t.model.Name, Words: h.list,
+		File: in.path, Text: h.all.String(), Duration: t.session.AudioTime(), Delay: t.session.Delay(), Model: t.model.Name, Words: h.list,
 	}, readErr
 }
 

@@ -181,14 +181,11 @@ func (f *transcribeFlags) open(delay time.Duration, c *console) (*transcriber, f
 		return fail(err)
 	}
 	closers = append(closers, session.Close)
-	if delay == 0 {
-		delay = time.Duration(model.Config.DefaultDelay) * tick
-	}
 	info := dev.Info()
 	c.detail("model %s: %s layout, loaded in %.2f s", model.Name, model.Layout, time.Since(started).Seconds())
 	c.detail("device %s: %s, threads: %d", info.Name, info.Detail, info.Threads)
-	c.detail("delay %d ms", delay.Milliseconds())
-	return &transcriber{session: session, model: model, delay: delay, channel: f.channel, console: c}, closeAll, nil
+	c.detail("delay %d ms", session.Delay().Milliseconds())
+	return &transcriber{session: session, model: model, channel: f.channel, console: c}, closeAll, nil
 }
 
 // all transcribes the inputs in order. An error of one does not stop the others.

@@ -33,7 +33,7 @@ const (
 	SwiGLU            // the weight has two equal parts: silu(first)·second, the output has half the rows of the weight
 )
 
-// EmbedAdd: Y[r] = Table[token[r]] + Audio[slot[r]][pos[r] mod cap]; sums in F32.
+// EmbedAdd computes Y[r] = Table[token[r]] + Audio[slot[r]][pos[r] mod cap]; sums in F32.
 type EmbedAdd struct {
 	Name
 	Rows  *RowSet
@@ -42,7 +42,7 @@ type EmbedAdd struct {
 	Audio Ring   // width D
 }
 
-// RMSNorm: Y[r] = X[r] · (mean(X[r]²) + Eps)^-½ · Gain, all in F32, times (1 + Ada[slot[r]]) if Ada is given.
+// RMSNorm computes Y[r] = X[r] · (mean(X[r]²) + Eps)^-½ · Gain, all in F32, times (1 + Ada[slot[r]]) if Ada is given.
 type RMSNorm struct {
 	Name
 	Rows *RowSet // the rows' slots; only with Ada
@@ -52,7 +52,7 @@ type RMSNorm struct {
 	Eps  float32
 }
 
-// Linear: Y = act(X · Wᵀ + Bias) + Residual. Accumulates in F32 or better; X and Y do not overlap, Residual may be Y.
+// Linear computes Y = act(X · Wᵀ + Bias) + Residual. Accumulates in F32 or better; X and Y do not overlap, Residual may be Y.
 type Linear struct {
 	Name
 	Y        Tensor // [n, W.Rows], for SwiGLU [n, W.Rows/2]
@@ -73,7 +73,7 @@ type RopeAppend struct {
 	K, V Ring   // width KVDim
 }
 
-// Attention: Y[r] = softmax(q·Kᵀ·scale)·V over the positions that sdpa.Spec lets row r see, in its slot's rings.
+// Attention computes Y[r] = softmax(q·Kᵀ·scale)·V over the positions that sdpa.Spec lets row r see, in its slot's rings.
 type Attention struct {
 	Name
 	Rows *RowSet
@@ -95,7 +95,7 @@ type ConvWindow struct {
 	Stride int     // 1 or 2
 }
 
-// RingWrite: To[slot[r]][pos[r] mod cap] = X[r].
+// RingWrite stores To[slot[r]][pos[r] mod cap] = X[r].
 type RingWrite struct {
 	Name
 	Rows *RowSet
