@@ -34,9 +34,12 @@ TARGET static void NAME(scores)(const struct cpu_attention *a, float *out, int64
 {
 	for (int32_t i = 0; i < n; i += CPU_TILE) {
 		const int count = n - i < CPU_TILE ? n - i : CPU_TILE;
+		const float *key = NULL;
 		struct cpu_row w[CPU_TILE];
-		for (int r = 0; r < CPU_TILE; r++)
-			w[r] = r < count ? (struct cpu_row){.data = (const uint8_t *)NAME(next)(&keys)} : w[r - 1];
+		for (int r = 0; r < CPU_TILE; r++) {
+			key = r < count ? NAME(next)(&keys) : key;
+			w[r] = (struct cpu_row){.data = (const uint8_t *)key};
+		}
 		float dots[CPU_TILE][BLOCK_ROWS];
 		NAME(tile_f32)(heads, dots, w, q, a->head_dim, a->head_dim);
 		for (int r = 0; r < count; r++)

@@ -104,29 +104,16 @@ fn vf NAME(v_scale)(vf p, vf t)
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t NAME(vi) __attribute__((vector_size(16)));
 typedef uint32_t NAME(vu) __attribute__((vector_size(16)));
+typedef float NAME(any) __attribute__((vector_size(16), aligned(1), may_alias));
 
 fn vf NAME(v_zero)(void) { return (vf){0}; }
 fn vf NAME(v_all)(float x) { return (vf){x, x, x, x}; }
-fn vf NAME(v_load)(const void *p)
-{
-	vf a;
-	memcpy(&a, p, sizeof a);
-	return a;
-}
-fn void NAME(v_store)(float *p, vf a) { memcpy(p, &a, sizeof a); }
+fn vf NAME(v_load)(const void *p) { return *(const NAME(any) *)p; }
+fn void NAME(v_store)(float *p, vf a) { *(NAME(any) *)p = a; }
 fn vf NAME(v_fma)(vf a, vf b, vf c) { return a * b + c; }
-fn vf NAME(v_max)(vf a, vf b)
-{
-	for (int i = 0; i < LANES; i++)
-		a[i] = a[i] > b[i] ? a[i] : b[i];
-	return a;
-}
-fn vf NAME(v_min)(vf a, vf b)
-{
-	for (int i = 0; i < LANES; i++)
-		a[i] = a[i] < b[i] ? a[i] : b[i];
-	return a;
-}
+fn vf NAME(v_pick)(NAME(vi) mask, vf a, vf b) { return (vf)(((NAME(vi))a & mask) | ((NAME(vi))b & ~mask)); }
+fn vf NAME(v_max)(vf a, vf b) { return NAME(v_pick)(a > b, a, b); }
+fn vf NAME(v_min)(vf a, vf b) { return NAME(v_pick)(a < b, a, b); }
 fn float NAME(v_sum)(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 fn float NAME(v_top)(vf a)
 {
