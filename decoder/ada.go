@@ -15,14 +15,14 @@ func AdaScales(m *models.Model, delay int) ([]float32, error) {
 	t := timeEmbedding(cfg.Dim, float64(delay))
 	out := make([]float32, 0, cfg.Layers*cfg.Dim)
 	for i := range cfg.Layers {
-		mid, err := apply(m, models.DecoderLayer(i, "ada_rms_norm_t_cond.0.weight"), t)
+		mid, err := apply(m, models.DecoderLayer(i, models.Ada0), t)
 		if err != nil {
 			return nil, fmt.Errorf("decoder: %w", err)
 		}
 		for j, v := range mid {
 			mid[j] = 0.5 * v * math.Erfc(-v/math.Sqrt2)
 		}
-		ada, err := apply(m, models.DecoderLayer(i, "ada_rms_norm_t_cond.2.weight"), mid)
+		ada, err := apply(m, models.DecoderLayer(i, models.Ada2), mid)
 		if err != nil {
 			return nil, fmt.Errorf("decoder: %w", err)
 		}

@@ -32,16 +32,16 @@ type layer struct {
 // Load packs the decoder of m onto dev.
 func Load(dev device.Device, m *models.Model) (*Weights, error) {
 	l := weights.NewLoader(dev, m)
-	w := &Weights{cfg: m.Config.Decoder, loader: l, embed: l.Matrix(models.TokenEmbedding), norm: l.Vector(models.DecoderNorm)}
+	w := &Weights{cfg: m.Config.Decoder, loader: l, embed: l.Matrix(models.TokEmbeddings), norm: l.Vector(models.DecoderNorm)}
 	for i := range w.cfg.Layers {
 		name := func(tensor string) string { return models.DecoderLayer(i, tensor) }
 		w.layers = append(w.layers, layer{
-			attnNorm: l.Vector(name("attention_norm.weight")),
-			qkv:      l.Matrix(name("attention.wq.weight"), name("attention.wk.weight"), name("attention.wv.weight")),
-			wo:       l.Matrix(name("attention.wo.weight")),
-			ffnNorm:  l.Vector(name("ffn_norm.weight")),
-			gateUp:   l.Matrix(name("feed_forward.w1.weight"), name("feed_forward.w3.weight")),
-			down:     l.Matrix(name("feed_forward.w2.weight")),
+			attnNorm: l.Vector(name(models.AttentionNorm)),
+			qkv:      l.Matrix(name(models.WQ), name(models.WK), name(models.WV)),
+			wo:       l.Matrix(name(models.WO)),
+			ffnNorm:  l.Vector(name(models.FFNNorm)),
+			gateUp:   l.Matrix(name(models.W1), name(models.W3)),
+			down:     l.Matrix(name(models.W2)),
 		})
 	}
 	if err := l.Err(); err != nil {

@@ -41,23 +41,21 @@ type layer struct {
 func Load(dev device.Device, m *models.Model) (*Weights, error) {
 	l := weights.NewLoader(dev, m)
 	w := &Weights{cfg: m.Config.Encoder, loader: l}
-	for i := range w.conv {
-		w.conv[i] = l.Linear(models.EncoderConv(i, "weight"), models.EncoderConv(i, "bias"))
-	}
+	w.conv = [2]weights.Linear{l.Linear(models.Conv0, models.Conv0Bias), l.Linear(models.Conv1, models.Conv1Bias)}
 	for i := range w.cfg.Layers {
 		name := func(tensor string) string { return models.EncoderLayer(i, tensor) }
 		w.layers = append(w.layers, layer{
-			attnNorm: l.Vector(name("attention_norm.weight")),
-			qkv: l.QKV(name("attention.wq.weight"), name("attention.wk.weight"), name("attention.wv.weight"),
-				name("attention.wq.bias"), name("attention.wv.bias")),
-			wo:      l.Linear(name("attention.wo.weight"), name("attention.wo.bias")),
-			ffnNorm: l.Vector(name("ffn_norm.weight")),
-			gateUp:  l.Matrix(name("feed_forward.w1.weight"), name("feed_forward.w3.weight")),
-			down:    l.Linear(name("feed_forward.w2.weight"), name("feed_forward.w2.bias")),
+			attnNorm: l.Vector(name(models.AttentionNorm)),
+			qkv: l.QKV(name(models.WQ), name(models.WK), name(models.WV),
+				name(models.WQBias), name(models.WVBias)),
+			wo:      l.Linear(name(models.WO), name(models.WOBias)),
+			ffnNorm: l.Vector(name(models.FFNNorm)),
+			gateUp:  l.Matrix(name(models.W1), name(models.W3)),
+			down:    l.Linear(name(models.W2), name(models.W2Bias)),
 		})
 	}
 	w.norm = l.Vector(models.EncoderNorm)
-	w.proj = [2]device.Weight{l.Matrix(models.AdapterIn), l.Matrix(models.AdapterOut)}
+	w.proj = [2]device.Weight{l.Matrix(models.Adapter0), l.Matrix(models.Adapter2)}
 	if err := l.Err(); err != nil {
 		l.Free()
 		return nil, fmt.Errorf("encoder: %w", err)

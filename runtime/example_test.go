@@ -20,8 +20,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// house. 4s
-	// house. 4s
+	// mother. 3.12s
+	// mother. 3.12s
 }
 
 func transcribeTwice(path string) error {
