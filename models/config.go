@@ -262,7 +262,7 @@ func hasKey(doc []byte, parent []string, want string) bool {
 	found := false
 	for key := range c.object() {
 		c.value()
-		found = found || key == want
+		found = found || string(key) == want
 	}
 	return found
 }

@@ -191,7 +191,7 @@ func eachWeight(doc []byte, f func(tensor, shard string) error) error {
 		if c.err != nil {
 			break
 		}
-		if err := f(tensor, shard); err != nil {
+		if err := f(string(tensor), shard); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,7 @@ package models
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -55,11 +55,12 @@ func (c *cursor) expect(want byte) bool {
 	return true
 }
 
-// object yields the keys of an object; the loop body must consume each value. Keys may be duplicates.
-func (c *cursor) object() iter.Seq[string] {
-	return func(yield func(string) bool) {
+// object yields the keys of an object, as views of the input; the loop body must consume each value. Keys may be
+// duplicates.
+func (c *cursor) object() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
 		c.members('{', '}', func() bool {
-			key := c.text()
+			key := c.unquoted()
 			return c.expect(':') && yield(key)
 		})
 	}
@@ -124,20 +125,23 @@ func (c *cursor) quoted() []byte {
 }
 
 // text reads a string.
-func (c *cursor) text() string {
+func (c *cursor) text() string { return string(c.unquoted()) }
+
+// unquoted reads a string; without escapes it is a view of the input.
+func (c *cursor) unquoted() []byte {
 	q := c.quoted()
 	if q == nil {
-		return ""
+		return nil
 	}
 	if bytes.IndexByte(q, '\\') < 0 {
-		return string(q[1 : len(q)-1])
+		return q[1 : len(q)-1]
 	}
 	// Go's escapes contain JSON's but for \/ and surrogate pairs, which no name or setting of a model has.
 	s, err := strconv.Unquote(string(q))
 	if err != nil {
 		c.fail("string %s has an escape that is not supported", clip(q))
 	}
-	return s
+	return []byte(s)
 }
 
 // integer reads a whole number that fits 63 bits and is not negative.
@@ -165,7 +169,7 @@ func (c *cursor) value() []byte {
 		for c.pos < len(c.data) && bytes.IndexByte([]byte(" \t\n\r,:]}[{\""), c.data[c.pos]) < 0 {
 			c.pos++
 		}
-		if raw := c.data[start:c.pos]; !json.Valid(raw) {
+		if raw := c.data[start:c.pos]; !isLiteral(raw) {
 			c.fail("found %s where a value should be", clip(raw))
 		}
 	}
@@ -173,6 +177,21 @@ func (c *cursor) value() []byte {
 		return nil
 	}
 	return c.data[start:c.pos]
+}
+
+// isLiteral recognises true, false, null and numbers, these a little more freely than JSON does.
+func isLiteral(raw []byte) bool {
+	switch string(raw) {
+	case "true", "false", "null":
+		return true
+	}
+	for _, b := range raw {
+		if bytes.IndexByte([]byte("0123456789+-.eE"), b) < 0 {
+			return false
+		}
+	}
+	_, err := strconv.ParseFloat(string(raw), 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // end checks that nothing but white space follows.
@@ -191,7 +210,7 @@ func find(doc []byte, path ...string) []byte {
 		}
 		var found []byte
 		for key := range c.object() {
-			if v := c.value(); key == want && found == nil {
+			if v := c.value(); string(key) == want && found == nil {
 				found = v
 			}
 		}

@@ -46,6 +46,20 @@ func TestRotaryRowsAreNotCopied(t *testing.T) {
 	require.True(t, within(hf.maps[0], b.Data))
 }
 
+// Opening allocates no copy of the weights.
+func TestOpenMaps(t *testing.T) {
+	c := tiny()
+	c.Decoder.Dim = 2048
+	set := randomTensors(c, 9)
+	for _, files := range []map[string][]byte{mistralFiles(c, set), hfFiles(c, set, nested)} {
+		dir := writeDir(t, files)
+		size := max(len(files[consolidatedFile]), len(files[modelFile]))
+		require.Greater(t, size, 10<<20)
+		got := allocated(func() { open(t, dir) })
+		require.Less(t, got, uint64(1<<20), "of %d bytes", size)
+	}
+}
+
 func within(file, view []byte) bool {
 	for i := range file {
 		if &file[i] == &view[0] {

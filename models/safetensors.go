@@ -110,7 +110,8 @@ func (f *container) parseHeader(header []byte) error {
 	}
 	f.tensors = make([]rawTensor, 0, min(entries, len(header)/len(`"":{"dtype":"I8","shape":[],"data_offsets":[0,0]}`)+1))
 	c := cursor{data: header}
-	for name := range c.object() {
+	for key := range c.object() {
+		name := string(key)
 		if name == "__metadata__" {
 			f.parseMetadata(&c)
 			continue
@@ -131,11 +132,11 @@ func (f *container) parseMetadata(c *cursor) {
 	}
 	f.meta = map[string]string{}
 	for key := range c.object() {
-		if _, twice := f.meta[key]; twice || len(f.meta) == maxMetadata {
-			c.fail("metadata key %s is there twice, or there are more than %d keys", clip([]byte(key)), maxMetadata)
+		if _, twice := f.meta[string(key)]; twice || len(f.meta) == maxMetadata {
+			c.fail("metadata key %s is there twice, or there are more than %d keys", clip(key), maxMetadata)
 			return
 		}
-		f.meta[key] = c.text()
+		f.meta[string(key)] = c.text()
 	}
 }
 
@@ -144,7 +145,7 @@ func parseEntry(c *cursor, name string) (rawTensor, error) {
 	var size int64
 	var has struct{ dtype, shape, offsets bool }
 	for key := range c.object() {
-		switch key {
+		switch string(key) {
 		case "dtype":
 			kind := c.text()
 			known, ok := dtypeBytes[kind]
@@ -178,7 +179,7 @@ func parseEntry(c *cursor, name string) (rawTensor, error) {
 				c.fail("tensor %s has %d data offsets, want 2", clip([]byte(name)), n)
 			}
 		default:
-			c.fail("tensor %s has the unknown field %s", clip([]byte(name)), clip([]byte(key)))
+			c.fail("tensor %s has the unknown field %s", clip([]byte(name)), clip(key))
 		}
 	}
 	switch {

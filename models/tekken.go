@@ -208,7 +208,7 @@ func eachToken(raw []byte, f func(rank int, b64 []byte) error) error {
 	for i := range c.array() {
 		rank, b64 := int64(-1), []byte(nil)
 		for key := range c.object() {
-			switch key {
+			switch string(key) {
 			case "rank":
 				rank = c.integer()
 			case "token_bytes":
@@ -270,7 +270,7 @@ func (t *Tokenizer) readSpecials(raw []byte, most int) error {
 	for i := range c.array() {
 		s := special{id: -1}
 		for key := range c.object() {
-			switch key {
+			switch string(key) {
 			case "rank":
 				s.id = int(c.integer())
 			case "token_str":
