@@ -68,7 +68,7 @@ func (c *compiler) compile() error {
 	c.commands = must(c, len(c.list), alloc[C.struct_cpu_command])
 	copy(c.commands, c.list)
 	c.stride = C.int64_t((c.perWorker + 15) / 16 * 16)
-	c.scratch = (*C.float)(unsafe.SliceData(must(c, int(c.stride)*c.dev.threads, alloc[C.float])))
+	c.scratch = unsafe.SliceData(must(c, int(c.stride)*c.dev.threads, alloc[C.float]))
 	return c.err
 }
 

@@ -5,12 +5,11 @@
 // tile, and unpacking a row first gives the same bits: code · scale is exact in a float.
 #include "simd.h"
 
-// The scale of the group of column b, in the shape that element wants.
-fn vf NAME(scale)(int format, const struct cpu_row *w, int32_t b)
+// A group's scale, in the shape that element wants.
+fn vf NAME(scale)(int format, const uint8_t *scales)
 {
-	if (format != CPU_INT8 && format != CPU_INT4)
-		return NAME(v_zero)();
-	const vf s = NAME(v_all)(NAME(half)(w->scales + 2 * (b >> w->group_shift)));
+	(void)format;
+	const vf s = NAME(v_all)(NAME(half)(scales));
 #if LEVEL == 2
 	if (format == CPU_INT4) // all sixteen values of a nibble
 		return s * _mm512_set_ps(7, 6, 5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5, -6, -7, -8);
@@ -42,12 +41,20 @@ fn vf NAME(element)(int format, const uint8_t *p, int v, vf scale)
 		n = high ? _mm256_srli_epi32(n, 4) : _mm256_and_si256(n, _mm256_set1_epi32(15));
 		return _mm256_cvtepi32_ps(_mm256_sub_epi32(n, _mm256_set1_epi32(8))) * scale;
 #else
-		const int s = high * 4;
-		const vf n = {p[0] >> s & 15, p[1] >> s & 15, p[2] >> s & 15, p[3] >> s & 15};
-		return (n - 8) * scale;
+		uint32_t four;
+		memcpy(&four, p, sizeof four);
+		four = (high ? four >> 4 : four) & 0x0f0f0f0f;
+		return (NAME(v_int8)((const uint8_t *)&four) - 8) * scale;
 #endif
 	}
 	}
+}
+
+// Copies size bytes to dst and fills the rest of its room with zeros.
+TARGET static __attribute__((noinline)) void *NAME(fill)(void *dst, const void *src, size_t size, size_t room)
+{
+	memset(dst, 0, room);
+	return memcpy(dst, src, size);
 }
 
 // Bytes of b elements.
@@ -56,61 +63,52 @@ fn int64_t NAME(offset)(int format, int64_t b)
 	return format == CPU_F32 ? 4 * b : format == CPU_INT8 ? b : format == CPU_INT4 ? b / 2 : 2 * b;
 }
 
-// Adds the block at column b: w [4] and x [rows] point at its first element.
-fn void NAME(block)(int format, int rows, vf acc[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
-	const uint8_t *const codes[CPU_TILE], const float *const x[BLOCK_ROWS], int32_t b)
-{
-	vf scale[CPU_TILE];
-	for (int r = 0; r < CPU_TILE; r++)
-		scale[r] = NAME(scale)(format, &w[r], b);
-#pragma GCC unroll 8
-	for (int v = 0; v < VECTORS; v++) {
-		vf xv[BLOCK_ROWS];
-		for (int m = 0; m < rows; m++)
-			xv[m] = NAME(v_load)(x[m] + v * LANES);
-		for (int r = 0; r < CPU_TILE; r++) {
-			const vf e = NAME(element)(format, codes[r], v, scale[r]);
-			for (int m = 0; m < rows; m++)
-				acc[r][m] = NAME(v_fma)(e, xv[m], acc[r][m]);
-		}
-	}
-}
-
-// out[r][m] = w[r] · x[m], x [rows] apart by ldx. All w share a format.
+// out[r][m] = w[r] · x[m], x [rows] apart by ldx. All w share a format and group size.
 fn void NAME(tile)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
 	const float *x, int64_t ldx, int32_t cols)
 {
-	vf acc[CPU_TILE][BLOCK_ROWS];
+	const int32_t group = (1 << w[0].group_shift) - 1;
+	vf acc[CPU_TILE][BLOCK_ROWS], scale[CPU_TILE];
 	const uint8_t *codes[CPU_TILE];
 	const float *xs[BLOCK_ROWS];
-	for (int r = 0; r < CPU_TILE; r++)
+	float last[BLOCK_ROWS][CPU_BLOCK];
+	uint8_t bytes[CPU_TILE][CPU_BLOCK * 4];
+	for (int r = 0; r < CPU_TILE; r++) {
+		codes[r] = w[r].data;
+		scale[r] = NAME(v_zero)();
 		for (int m = 0; m < rows; m++)
 			acc[r][m] = NAME(v_zero)();
-	int32_t b = 0;
-	for (; b + CPU_BLOCK <= cols; b += CPU_BLOCK) {
-		for (int r = 0; r < CPU_TILE; r++)
-			codes[r] = w[r].data + NAME(offset)(format, b);
-		for (int m = 0; m < rows; m++)
-			xs[m] = x + m * ldx + b;
-		NAME(block)(format, rows, acc, w, codes, xs, b);
 	}
-	if (b < cols) { // the last block, with zeros behind its end
-		float last[BLOCK_ROWS][CPU_BLOCK];
-		uint8_t bytes[CPU_TILE][CPU_BLOCK * 4];
-		for (int r = 0; r < CPU_TILE; r++) {
-			codes[r] = w[r].data + NAME(offset)(format, b);
-			if (format != CPU_INT8 && format != CPU_INT4) { // those are stored padded
-				memset(bytes[r], 0, sizeof bytes[r]);
-				memcpy(bytes[r], codes[r], (size_t)NAME(offset)(format, cols - b));
-				codes[r] = bytes[r];
+	for (int m = 0; m < rows; m++)
+		xs[m] = x + m * ldx;
+	// All whole blocks from where they are, then what is left over as one more block, copied out and filled up.
+	for (int32_t from = 0, n = cols / CPU_BLOCK * CPU_BLOCK; from < cols; from += n) {
+		if (cols - from < CPU_BLOCK) {
+			for (int r = 0; r < CPU_TILE; r++) {
+				codes[r] = w[r].data + NAME(offset)(format, from);
+				if (format <= CPU_F16) // the others are stored padded
+					codes[r] = NAME(fill)(bytes[r], codes[r], NAME(offset)(format, cols - from), sizeof bytes[r]);
+			}
+			for (int m = 0; m < rows; m++)
+				xs[m] = NAME(fill)(last[m], x + m * ldx + from, (size_t)(cols - from) * sizeof(float), sizeof last[m]);
+			n = CPU_BLOCK;
+		}
+		for (int32_t b = 0; b < n; b += CPU_BLOCK) {
+			if (format > CPU_F16 && !(b & group))
+				for (int r = 0; r < CPU_TILE; r++)
+					scale[r] = NAME(scale)(format, w[r].scales + 2 * ((from + b) >> w[0].group_shift));
+#pragma GCC unroll 8
+			for (int v = 0; v < VECTORS; v++) {
+				vf xv[BLOCK_ROWS];
+				for (int m = 0; m < rows; m++)
+					xv[m] = NAME(v_load)(xs[m] + b + v * LANES);
+				for (int r = 0; r < CPU_TILE; r++) {
+					const vf e = NAME(element)(format, codes[r] + NAME(offset)(format, b), v, scale[r]);
+					for (int m = 0; m < rows; m++)
+						acc[r][m] = NAME(v_fma)(e, xv[m], acc[r][m]);
+				}
 			}
 		}
-		for (int m = 0; m < rows; m++) {
-			memset(last[m], 0, sizeof last[m]);
-			memcpy(last[m], x + m * ldx + b, (size_t)(cols - b) * sizeof(float));
-			xs[m] = last[m];
-		}
-		NAME(block)(format, rows, acc, w, codes, xs, b);
 	}
 	for (int r = 0; r < CPU_TILE; r++)
 		for (int m = 0; m < rows; m++)

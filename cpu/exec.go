@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"voxtral/internal/device"
@@ -47,14 +48,20 @@ func (e *exec) Run(s *device.Step) error {
 	for i := range e.sets {
 		e.sets[i].load(&s.Rows[i])
 	}
-	if s.Trace == nil {
+	if s.Trace == nil && s.Profile == nil {
 		e.run(span{0, len(e.commands)})
 		return nil
 	}
 	for i, op := range e.prog.Ops {
+		began := time.Now()
 		e.run(e.ops[i])
-		out := op.Out()
-		s.Trace(op.Label(), out.Rows, out.Cols, e.outs[i])
+		if s.Profile != nil {
+			s.Profile[i] += time.Since(began)
+		}
+		if s.Trace != nil {
+			out := op.Out()
+			s.Trace(op.Label(), out.Rows, out.Cols, e.outs[i])
+		}
 	}
 	return nil
 }

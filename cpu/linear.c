@@ -42,19 +42,16 @@ TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t tile, int32_
 
 TARGET static void NAME(unpack)(float *dst, const struct cpu_row *w, int32_t cols)
 {
-	const struct cpu_row rows[1] = {*w};
 	for (int32_t b = 0; b < cols; b += CPU_BLOCK) {
 		const uint8_t *p = w->data + NAME(offset)(w->format, b);
 		uint8_t last[CPU_BLOCK * 4];
 		if (cols - b < CPU_BLOCK && w->format <= CPU_F16) {
-			memset(last, 0, sizeof last);
-			memcpy(last, p, (size_t)NAME(offset)(w->format, cols - b));
-			p = last;
+			p = NAME(fill)(last, p, NAME(offset)(w->format, cols - b), sizeof last);
 		}
 		switch (w->format) {
 #define UNPACK(format) \
 	case format: { \
-		const vf s = NAME(scale)(format, rows, b); \
+		const vf s = format > CPU_F16 ? NAME(scale)(format, w->scales + 2 * (b >> w->group_shift)) : NAME(v_zero)(); \
 		for (int v = 0; v < VECTORS; v++) \
 			NAME(v_store)(dst + b + v * LANES, NAME(element)(format, p, v, s)); \
 		break; \
@@ -136,7 +133,7 @@ TARGET void NAME(cpu_linear)(const void *args, int32_t chunk, float *scratch)
 		NAME(tile_weights)(a, tile, w);
 		int same = 1;
 		for (int r = 1; r < CPU_TILE; r++)
-			same &= w[r].format == w[0].format;
+			same &= w[r].format == w[0].format && w[r].group_shift == w[0].group_shift;
 		if (same)
 			NAME(narrow)(a, tile, w);
 		else

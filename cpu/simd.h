@@ -104,6 +104,8 @@ fn vf NAME(v_scale)(vf p, vf t)
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t NAME(vi) __attribute__((vector_size(16)));
 typedef uint32_t NAME(vu) __attribute__((vector_size(16)));
+typedef uint16_t NAME(half4) __attribute__((vector_size(8)));
+typedef int8_t NAME(char4) __attribute__((vector_size(4)));
 typedef float NAME(any) __attribute__((vector_size(16), aligned(1), may_alias));
 
 fn vf NAME(v_zero)(void) { return (vf){0}; }
@@ -120,35 +122,32 @@ fn float NAME(v_top)(vf a)
 	const float b = a[0] > a[1] ? a[0] : a[1], c = a[2] > a[3] ? a[2] : a[3];
 	return b > c ? b : c;
 }
-fn vf NAME(v_bf16)(const uint8_t *p)
+fn NAME(vu) NAME(v_shorts)(const uint8_t *p) // zero-extended
 {
-	uint16_t h[LANES];
-	memcpy(h, p, sizeof h);
-	const NAME(vu) u = {h[0], h[1], h[2], h[3]};
-	return (vf)(u << 16);
+	NAME(half4) h;
+	memcpy(&h, p, sizeof h);
+	return __builtin_convertvector(h, NAME(vu));
 }
+fn vf NAME(v_bf16)(const uint8_t *p) { return (vf)(NAME(v_shorts)(p) << 16); }
+// The exponent and fraction in a float's place, times the difference of the biases; what then reaches 2¹⁶ is infinite
+// or no number.
+fn vf NAME(v_widen)(NAME(vu) h)
+{
+	const vf f = (vf)((h & 0x7fff) << 13) * 0x1p112f;
+	return (vf)((NAME(vu))f | ((NAME(vu))(f >= 0x1p16f) & 0x7f800000) | (h & 0x8000) << 16);
+}
+fn vf NAME(v_f16)(const uint8_t *p) { return NAME(v_widen)(NAME(v_shorts)(p)); }
 fn float NAME(half)(const uint8_t *p)
 {
 	uint16_t h;
 	memcpy(&h, p, 2);
-	const uint32_t sign = (uint32_t)(h >> 15) << 31, exp = h >> 10 & 31, frac = h & 1023;
-	uint32_t bits = sign | (exp + 112) << 23 | frac << 13;
-	if (exp == 31)
-		bits = sign | 0x7f800000 | frac << 13;
-	float f;
-	memcpy(&f, &bits, 4);
-	if (exp == 0)
-		f = (sign ? -0x1p-24f : 0x1p-24f) * (float)frac;
-	return f;
-}
-fn vf NAME(v_f16)(const uint8_t *p)
-{
-	return (vf){NAME(half)(p), NAME(half)(p + 2), NAME(half)(p + 4), NAME(half)(p + 6)};
+	return NAME(v_widen)((NAME(vu)){h})[0];
 }
 fn vf NAME(v_int8)(const uint8_t *p)
 {
-	const int8_t *c = (const int8_t *)p;
-	return (vf){c[0], c[1], c[2], c[3]};
+	NAME(char4) c;
+	memcpy(&c, p, sizeof c);
+	return __builtin_convertvector(__builtin_convertvector(c, NAME(vi)), vf);
 }
 fn vf NAME(v_scale)(vf p, vf t)
 {
