@@ -153,7 +153,7 @@ func TestGoldenStages(t *testing.T) {
 				g := load(t, ckpt, "golden.safetensors")
 				m := openModel(t, fixture(t, ckpt, "mistral"))
 				opt, tr := delay(6), trace{}
-				opt.Trace = tr.record
+				opt.Trace, opt.NoSpeculation = tr.record, true
 				s := openSession(t, openEngine(t, m, dev), opt)
 				run(t, s, pcm)
 
@@ -199,7 +199,7 @@ func TestLayoutsAreIdentical(t *testing.T) {
 				for i, layout := range []string{"huggingface", "mistral"} {
 					got[i] = trace{}
 					opt := delay(6)
-					opt.Trace = got[i].record
+					opt.Trace, opt.NoSpeculation = got[i].record, true
 					run(t, openSession(t, openEngine(t, openModel(t, fixture(t, ckpt, layout)), dev), opt), pcm)
 				}
 				require.NotEmpty(t, got[0]["dec.logits"])

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"voxtral/audio"
@@ -23,9 +22,14 @@ type Options struct {
 	Delay time.Duration
 	// IgnoreEOS goes on after the model's end-of-stream token, as live audio must. Otherwise the stream ends there.
 	IgnoreEOS bool
+	// NoSpeculation takes one position at a time even where the audio of more is already there. The tokens are the same
+	// either way; only speed differs.
+	NoSpeculation bool
 	// Trace, when set, sees the output [rows, cols] of every op; first is the first tick or position of the step. It makes
 	// the session slow. The slice is only valid during the call.
 	Trace func(label string, first, rows, cols int, out []float32)
+	// Profile collects the time of every op in Stats.Ops, at some cost in speed.
+	Profile bool
 }
 
 // ErrFinished is returned when audio is fed to a session that has been finished and not reset.
@@ -34,6 +38,15 @@ var ErrFinished = errors.New("runtime: the session is finished: call Reset befor
 // chunkTicks are the encoder's step lengths in ticks. Larger steps read the weights less often; the results are the same
 // to the bit.
 var chunkTicks = [...]int{25, 5, 1}
+
+// runRows are the decoder's step lengths in positions. A step of more than one verifies guessed tokens.
+var runRows = [...]int{1, 2, 3, 4, 6, longestRun}
+
+const longestRun = 8
+
+// rowCost is what one more position adds to a decoder step, in steps of one: little, since reading the weights
+// dominates. It only decides how daring the guesses are.
+const rowCost = 0.12
 
 // Session transcribes one stream. It must be used by one goroutine at a time.
 type Session struct {
@@ -50,12 +63,13 @@ type Session struct {
 	decState *decoder.State
 	melIn    device.Buffer // F32 [chunkTicks[0]·TickFrames, MelBins]
 	encode   [len(chunkTicks)]chunk
-	out      decoder.Output
-	prefill  decodeStep // the whole prompt
-	step     decodeStep // one position
-	encoded  int        // ticks that have gone through the encoder
-	decoded  int        // positions that have gone through the decoder
-	token    int32      // latest output
+	out      decoder.Output           // of the longest run
+	prefill  decodeStep               // the whole prompt
+	runs     [len(runRows)]decodeStep // by runRows
+	drafter  *decoder.Drafter
+	encoded  int   // ticks that have gone through the encoder
+	decoded  int   // positions that have gone through the decoder
+	token    int32 // latest output
 
 	text     *models.Detokenizer
 	started  bool // some text other than white space has come out
@@ -64,17 +78,42 @@ type Session struct {
 	ended    bool
 	finished bool
 	err      error
+	stats    Stats
 }
 
 type chunk struct {
 	ticks int
 	clock *encoder.Clock
-	exec  device.Exec
+	program
 }
 
 type decodeStep struct {
 	clock *decoder.Clock
-	exec  device.Exec
+	program
+}
+
+// program is compiled, with the time of each of its ops so far.
+type program struct {
+	prog    *device.Program
+	exec    device.Exec
+	profile []time.Duration // nil unless profiling
+}
+
+func (s *Session) compile(p *device.Program) (program, error) {
+	exec, err := s.engine.dev.Compile(p)
+	c := program{prog: p, exec: exec}
+	if s.opt.Profile {
+		c.profile = make([]time.Duration, len(p.Ops))
+	}
+	return c, err
+}
+
+func (p *program) run(s *Session, step *device.Step, first int) error {
+	step.Profile = p.profile
+	if s.opt.Trace != nil {
+		step.Trace = func(label string, rows, cols int, out []float32) { s.opt.Trace(label, first, rows, cols, out) }
+	}
+	return p.exec.Run(step)
 }
 
 // NewSession allocates the state of one stream.
@@ -103,7 +142,7 @@ func (s *Session) allocate() (err error) {
 	if s.encState, err = encoder.NewState(dev, e.enc, 1, chunkTicks[0], prompt+chunkTicks[0]); err != nil {
 		return err
 	}
-	if s.decState, err = decoder.NewState(dev, e.dec, 1, prompt); err != nil {
+	if s.decState, err = decoder.NewState(dev, e.dec, 1, max(prompt, longestRun)); err != nil {
 		return err
 	}
 	ada, err := e.adaScales(s.schedule.Delay)
@@ -118,26 +157,33 @@ func (s *Session) allocate() (err error) {
 	}
 	for i, ticks := range chunkTicks {
 		s.encode[i] = chunk{ticks: ticks, clock: encoder.NewClock(cfg.Encoder, ticks)}
-		if s.encode[i].exec, err = dev.Compile(e.enc.Build(s.encState, s.melIn, ticks)); err != nil {
+		if s.encode[i].program, err = s.compile(e.enc.Build(s.encState, s.melIn, ticks)); err != nil {
 			return err
 		}
 	}
-	if s.out, err = decoder.NewOutput(dev, 1); err != nil {
+	if s.out, err = decoder.NewOutput(dev, longestRun); err != nil {
 		return err
 	}
-	for _, d := range []struct {
-		step *decodeStep
-		rows int
-	}{{&s.prefill, prompt}, {&s.step, 1}} {
-		d.step.clock = decoder.NewClock(cfg.Decoder, d.rows)
-		ring := decoder.Audio{Buf: s.encState.Audio, Cap: s.encState.AudioCap}
-		if d.step.exec, err = dev.Compile(e.dec.Build(s.decState, ring, s.out, d.rows, 1)); err != nil {
+	ring := decoder.Audio{Buf: s.encState.Audio, Cap: s.encState.AudioCap}
+	if s.prefill, err = s.newDecodeStep(ring, prompt, 1); err != nil {
+		return err
+	}
+	for i, rows := range runRows {
+		if s.runs[i], err = s.newDecodeStep(ring, rows, rows); err != nil {
 			return err
 		}
 	}
 	s.schedule.Prompt(s.prefill.clock.Tokens())
-	s.text = e.model.Tokenizer.NewDetokenizer()
+	t := e.model.Tokenizer
+	s.text = t.NewDetokenizer()
+	s.drafter = decoder.NewDrafter(int32(t.StreamingPad), int32(t.StreamingWord), rowCost)
 	return nil
+}
+
+func (s *Session) newDecodeStep(ring decoder.Audio, rows, heads int) (d decodeStep, err error) {
+	d.clock = decoder.NewClock(s.engine.model.Config.Decoder, rows)
+	d.program, err = s.compile(s.engine.dec.Build(s.decState, ring, s.out, rows, heads))
+	return d, err
 }
 
 // Reset forgets the stream and starts a new one with the same options. Events not yet taken are dropped.
@@ -147,6 +193,7 @@ func (s *Session) Reset() {
 	s.encoded, s.decoded, s.outputs = 0, 0, 0
 	s.text.Flush()
 	s.started, s.ended, s.finished, s.err = false, false, false, nil
+	s.drafter.Restart()
 	s.events = nil
 	s.frames = s.mel.Write(s.frames, make([]float32, s.schedule.Left*encoder.TickSamples))
 }
@@ -159,7 +206,7 @@ func (s *Session) Close() error {
 			errs = append(errs, c.exec.Close())
 		}
 	}
-	for _, d := range []decodeStep{s.prefill, s.step} {
+	for _, d := range append(s.runs[:], s.prefill) {
 		if d.exec != nil {
 			errs = append(errs, d.exec.Close())
 		}
@@ -295,76 +342,16 @@ func (s *Session) run(c *chunk) error {
 }
 
 func (s *Session) runEncoder(c *chunk) error {
+	began := time.Now()
 	n := c.ticks * encoder.TickFrames * s.mel.Bins()
 	if err := s.engine.dev.Write(s.melIn, 0, device.F32Bytes(s.frames[:n])); err != nil {
 		return fmt.Errorf("runtime: tick %d: %w", s.encoded, err)
 	}
 	s.frames = s.frames[:copy(s.frames, s.frames[n:])]
-	if err := c.exec.Run(s.traced(c.clock.At(s.encoded), s.encoded)); err != nil {
+	if err := c.run(s, c.clock.At(s.encoded), s.encoded); err != nil {
 		return fmt.Errorf("runtime: tick %d: %w", s.encoded, err)
 	}
 	s.encoded += c.ticks
+	s.stats.encoderRun(c.ticks, time.Since(began))
 	return nil
-}
-
-// runDecoder catches up with the encoder: the prompt as soon as all of its audio is there, then position by position.
-func (s *Session) runDecoder() error {
-	for !s.ended {
-		d := &s.step
-		if s.decoded == 0 {
-			d = &s.prefill
-		}
-		rows := len(d.clock.Tokens())
-		if s.decoded+rows > s.encoded {
-			return nil
-		}
-		if limit := s.engine.model.Config.Decoder.MaxPositions; s.decoded+rows > limit {
-			return fmt.Errorf("runtime: the audio is longer than the model's %d positions (%v): split it", limit, time.Duration(limit)*decoder.TickDuration)
-		}
-		if s.decoded > 0 {
-			d.clock.Tokens()[0] = s.token
-		}
-		if err := d.exec.Run(s.traced(d.clock.At(s.decoded), s.decoded)); err != nil {
-			return fmt.Errorf("runtime: position %d: %w", s.decoded, err)
-		}
-		s.decoded += rows
-		if err := s.emit(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// emit turns the step's output into an event.
-func (s *Session) emit() error {
-	var id [1]int32
-	var top [2]float32
-	if err := s.engine.dev.Read(s.out.IDs, 0, device.I32Bytes(id[:])); err != nil {
-		return fmt.Errorf("runtime: position %d: %w", s.decoded-1, err)
-	}
-	if err := s.engine.dev.Read(s.out.Top, 0, device.F32Bytes(top[:])); err != nil {
-		return fmt.Errorf("runtime: position %d: %w", s.decoded-1, err)
-	}
-	if id[0] < 0 || math.IsInf(float64(top[0]), 0) {
-		return fmt.Errorf("runtime: position %d: the logits are not finite: the weights or the device are damaged", s.decoded-1)
-	}
-	s.token = id[0]
-	text := s.text.Write(int(s.token))
-	if !s.started {
-		text = strings.TrimLeft(text, " \n\t")
-		s.started = text != ""
-	}
-	s.events = append(s.events, Event{
-		Index: s.outputs, Token: int(s.token), Text: text, Time: s.schedule.TextTime(s.outputs), Margin: top[0] - top[1],
-	})
-	s.outputs++
-	s.ended = int(s.token) == s.engine.model.Tokenizer.EOS && !s.opt.IgnoreEOS
-	return nil
-}
-
-func (s *Session) traced(step *device.Step, first int) *device.Step {
-	if s.opt.Trace != nil {
-		step.Trace = func(label string, rows, cols int, out []float32) { s.opt.Trace(label, first, rows, cols, out) }
-	}
-	return step
 }

@@ -5,6 +5,8 @@
 // interpreter in internal/device/interp is the oracle that every device is held to.
 package device
 
+import "time"
+
 // Device is one piece of hardware. Its methods are safe for concurrent use; an Exec belongs to one goroutine at a time.
 type Device interface {
 	Info() Info
@@ -65,6 +67,9 @@ type Step struct {
 	// Trace, when set, is called after every op with the op's label and its output [rows, cols]; it makes Run slow.
 	// The slice is only valid during the call.
 	Trace func(label string, rows, cols int, out []float32)
+	// Profile, when set, has one entry per op of the program, to which the op's time is added. It makes Run a little slower:
+	// ops that a device would fuse or overlap run one by one.
+	Profile []time.Duration
 }
 
 // RowData gives each row of a RowSet its place in a stream.

@@ -110,6 +110,9 @@ func (p *Program) CheckStep(s *Step) error {
 	if len(s.Rows) != len(p.Sets) {
 		return fmt.Errorf("program %s: step has %d row sets, want %d", p.Name, len(s.Rows), len(p.Sets))
 	}
+	if s.Profile != nil && len(s.Profile) != len(p.Ops) {
+		return fmt.Errorf("program %s: profile has %d entries, want one for each of %d ops", p.Name, len(s.Profile), len(p.Ops))
+	}
 	for i, set := range p.Sets {
 		r := &s.Rows[i]
 		half := set.Rows * set.RotaryDim / 2

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"voxtral/internal/device"
@@ -99,7 +100,8 @@ func (x *exec) Run(s *device.Step) error {
 	if err := x.prog.CheckStep(s); err != nil {
 		return fmt.Errorf("oracle: %w", err)
 	}
-	for _, op := range x.prog.Ops {
+	for i, op := range x.prog.Ops {
+		began := time.Now()
 		switch o := op.(type) {
 		case *device.EmbedAdd:
 			x.embedAdd(o, s)
@@ -119,6 +121,9 @@ func (x *exec) Run(s *device.Step) error {
 			x.argmax(o)
 		default:
 			return fmt.Errorf("oracle: op %s of type %T is unknown", op.Label(), op)
+		}
+		if s.Profile != nil {
+			s.Profile[i] += time.Since(began)
 		}
 		if s.Trace != nil {
 			t := op.Out()

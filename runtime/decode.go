@@ -1,0 +1,105 @@
+package runtime
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"voxtral/decoder"
+	"voxtral/internal/device"
+)
+
+// runDecoder catches up with the encoder: the prompt as soon as all of its audio is there, then position by position, or
+// several where the audio is there and the tokens can be guessed.
+func (s *Session) runDecoder() error {
+	for !s.ended {
+		d, rows := &s.prefill, s.schedule.PromptLen()
+		if s.decoded > 0 {
+			d, rows = s.draft(s.encoded - s.decoded)
+		}
+		if rows == 0 || s.decoded+rows > s.encoded {
+			return nil
+		}
+		if limit := s.engine.model.Config.Decoder.MaxPositions; s.decoded+rows > limit {
+			return fmt.Errorf("runtime: the audio is longer than the model's %d positions (%v): split it", limit, time.Duration(limit)*decoder.TickDuration)
+		}
+		began := time.Now()
+		if err := d.run(s, d.clock.At(s.decoded), s.decoded); err != nil {
+			return fmt.Errorf("runtime: position %d: %w", s.decoded, err)
+		}
+		if err := s.accept(d, rows); err != nil {
+			return err
+		}
+		s.stats.decoderRun(rows, time.Since(began), d == &s.prefill)
+	}
+	return nil
+}
+
+// draft sets up the step after the prompt: the latest token, then guesses, for at most ready positions.
+func (s *Session) draft(ready int) (*decodeStep, int) {
+	limit := s.engine.model.Config.Decoder.MaxPositions - s.decoded
+	if ready = min(ready, max(limit, 1)); ready == 0 {
+		return nil, 0
+	}
+	var guesses [longestRun - 1]int32
+	n := 1
+	if !s.opt.NoSpeculation {
+		n += s.drafter.Draft(guesses[:min(ready, longestRun)-1])
+	}
+	i := len(runRows) - 1
+	for runRows[i] > n {
+		i--
+	}
+	d := &s.runs[i]
+	d.clock.Tokens()[0] = s.token
+	copy(d.clock.Tokens()[1:], guesses[:])
+	return d, runRows[i]
+}
+
+// accept reads a step's outputs and keeps those whose inputs were right: the first, and each one after it as long as the
+// guess before it came true. What the others left in the rings is overwritten when their positions come round again.
+func (s *Session) accept(d *decodeStep, rows int) error {
+	prompt, heads := s.decoded == 0, rows
+	if prompt {
+		s.decoded, heads = rows-1, 1
+	}
+	ids, top := make([]int32, heads), make([]float32, 2*heads)
+	if err := s.engine.dev.Read(s.out.IDs, 0, device.I32Bytes(ids)); err != nil {
+		return fmt.Errorf("runtime: position %d: %w", s.decoded, err)
+	}
+	if err := s.engine.dev.Read(s.out.Top, 0, device.F32Bytes(top)); err != nil {
+		return fmt.Errorf("runtime: position %d: %w", s.decoded, err)
+	}
+	for i, id := range ids {
+		if i > 0 && d.clock.Tokens()[i] != ids[i-1] {
+			break
+		}
+		if id < 0 || math.IsInf(float64(top[2*i]), 0) {
+			return fmt.Errorf("runtime: position %d: the logits are not finite: the weights or the device are damaged", s.decoded)
+		}
+		s.decoded++
+		s.emit(id, top[2*i]-top[2*i+1])
+		if s.ended {
+			break
+		}
+	}
+	return nil
+}
+
+// emit turns an output into an event.
+func (s *Session) emit(id int32, margin float32) {
+	s.token = id
+	s.drafter.Observe(id)
+	text := s.text.Write(int(id))
+	if !s.started {
+		text = strings.TrimLeft(text, " \n\t")
+		s.started = text != ""
+	}
+	s.events = append(s.events, Event{
+		Index: s.outputs, Token: int(id), Text: text, Time: s.schedule.TextTime(s.outputs), Margin: margin,
+	})
+	s.outputs++
+	s.stats.Outputs++
+	s.ended = int(id) == s.engine.model.Tokenizer.EOS && !s.opt.IgnoreEOS
+}
