@@ -51,7 +51,7 @@ over that of the weights, and the largest error.`,
 	fl := cmd.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "`FILE` to write")
 	fl.StringVar(&f.format, "format", "int4", "`FORMAT` of most matrices: int4, int8 or bf16")
-	fl.StringVar(&f.head, "head", "", "`FORMAT` of the embeddings, which are also the LM head (default: as --format)")
+	fl.StringVar(&f.head, "head", "", "`FORMAT` of the embeddings, which are also the LM head (default: int8 beside int4, else as --format)")
 	fl.IntVar(&f.group, "group", 0, "`N` weights share a scale: 32, 64 or 128 (default: 32 for int4, 64 for int8)")
 	fl.BoolVar(&f.force, "force", false, "overwrite FILE")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "list every tensor")
