@@ -62,18 +62,20 @@ func (w *Weights) spec() sdpa.Spec {
 // at position 0 needs no clearing.
 type State struct {
 	slots   int
-	k, v    []device.Buffer // per layer F32 [slots, cap, KVHeads·HeadDim]
+	k, v    []device.Buffer // per layer [slots, cap, KVHeads·HeadDim], F32 or F16
+	half    bool            // F16
 	ringCap int             // rows of a ring
 	ada     device.Buffer   // F32 [layers, slots, Dim]
 	bufs    []device.Buffer
 }
 
 // NewState allocates the memory of slots streams that run at most maxRows positions in one step.
-func NewState(dev device.Device, w *Weights, slots, maxRows int) (*State, error) {
-	st := &State{slots: slots}
+// half keeps keys and values in F16.
+func NewState(dev device.Device, w *Weights, slots, maxRows int, half bool) (*State, error) {
+	st := &State{slots: slots, half: half}
 	st.ringCap = (w.spec().RingCap(maxRows) + 63) / 64 * 64
-	alloc := func(elems int) (device.Buffer, error) {
-		buf, err := dev.Alloc(4*elems, device.State)
+	alloc := func(bytes int) (device.Buffer, error) {
+		buf, err := dev.Alloc(bytes, device.State)
 		if err != nil {
 			st.Free()
 			return nil, fmt.Errorf("decoder: KV ring: %w", err)
@@ -85,14 +87,14 @@ func NewState(dev device.Device, w *Weights, slots, maxRows int) (*State, error)
 		var kv [2]device.Buffer
 		for i := range kv {
 			var err error
-			if kv[i], err = alloc(slots * st.ringCap * w.spec().KVDim()); err != nil {
+			if kv[i], err = alloc(device.RingBytes(slots, st.ringCap, w.spec().KVDim(), half)); err != nil {
 				return nil, err
 			}
 		}
 		st.k, st.v = append(st.k, kv[0]), append(st.v, kv[1])
 	}
 	var err error
-	st.ada, err = alloc(len(w.layers) * slots * w.cfg.Dim)
+	st.ada, err = alloc(4 * len(w.layers) * slots * w.cfg.Dim)
 	if err != nil {
 		return nil, err
 	}

@@ -56,11 +56,11 @@ func (w *Weights) Build(st *State, audio Audio, out Output, n, heads int) *devic
 	ada := p.Bind("ada", st.ada, len(w.layers)*st.slots, cfg.Dim)
 	eps := float32(cfg.NormEps)
 
-	p.Add(&device.EmbedAdd{Name: "dec.embed", Rows: rows, Y: x, Table: w.embed, Audio: p.BindRing("audio", audio.Buf, st.slots, audio.Cap, cfg.Dim)})
+	p.Add(&device.EmbedAdd{Name: "dec.embed", Rows: rows, Y: x, Table: w.embed, Audio: p.BindRing("audio", audio.Buf, st.slots, audio.Cap, cfg.Dim, false)})
 	for i, l := range w.layers {
 		name := func(op string) device.Name { return device.Name(fmt.Sprintf("dec.%d.%s", i, op)) }
-		k := p.BindRing(fmt.Sprintf("dec.%d.k", i), st.k[i], st.slots, st.ringCap, spec.KVDim())
-		v := p.BindRing(fmt.Sprintf("dec.%d.v", i), st.v[i], st.slots, st.ringCap, spec.KVDim())
+		k := p.BindRing(fmt.Sprintf("dec.%d.k", i), st.k[i], st.slots, st.ringCap, spec.KVDim(), st.half)
+		v := p.BindRing(fmt.Sprintf("dec.%d.v", i), st.v[i], st.slots, st.ringCap, spec.KVDim(), st.half)
 		p.Add(&device.RMSNorm{Name: name("attn.norm"), Y: norm, X: x, Gain: p.Param(l.attnNorm), Eps: eps})
 		p.Add(&device.Linear{Name: name("attn.qkv"), Y: qkv, X: norm, W: l.qkv})
 		p.Add(&device.RopeAppend{Name: name("attn.rope"), Rows: rows, Spec: spec, QKV: qkv, K: k, V: v})

@@ -44,8 +44,8 @@ func (w *Weights) Build(st *State, mel device.Buffer, ticks int) *device.Program
 	eps := float32(cfg.NormEps)
 	for i, l := range w.layers {
 		name := func(op string) device.Name { return device.Name(fmt.Sprintf("enc.%d.%s", i, op)) }
-		k := p.BindRing(fmt.Sprintf("enc.%d.k", i), st.k[i], st.slots, st.ringCap, spec.KVDim())
-		v := p.BindRing(fmt.Sprintf("enc.%d.v", i), st.v[i], st.slots, st.ringCap, spec.KVDim())
+		k := p.BindRing(fmt.Sprintf("enc.%d.k", i), st.k[i], st.slots, st.ringCap, spec.KVDim(), st.half)
+		v := p.BindRing(fmt.Sprintf("enc.%d.v", i), st.v[i], st.slots, st.ringCap, spec.KVDim(), st.half)
 		p.Add(&device.RMSNorm{Name: name("attn.norm"), Y: norm, X: x, Gain: p.Param(l.attnNorm), Eps: eps})
 		p.Add(&device.Linear{Name: name("attn.qkv"), Y: qkv, X: norm, W: l.qkv.W, Bias: p.Param(l.qkv.Bias)})
 		p.Add(&device.RopeAppend{Name: name("attn.rope"), Rows: rows, Spec: spec, QKV: qkv, K: k, V: v})
@@ -67,7 +67,7 @@ func (w *Weights) Build(st *State, mel device.Buffer, ticks int) *device.Program
 }
 
 func (w *Weights) audioRing(p *device.Program, st *State) device.Ring {
-	return p.BindRing("audio", st.Audio, st.slots, st.AudioCap, w.out())
+	return p.BindRing("audio", st.Audio, st.slots, st.AudioCap, w.out(), false)
 }
 
 // Clock fills the step data of one stream's ticks first..first+ticks−1, in slot 0. It owns the step's memory.

@@ -10,9 +10,9 @@ import (
 // vectors that the decoder reads. A stream that restarts at position 0 needs no clearing.
 type State struct {
 	slots    int
-	maxTicks int              // most ticks in one Run
 	tails    [2]device.Buffer // F32 [slots, 2, MelBins] and [slots, 1, Dim]
-	k, v     []device.Buffer  // per layer F32 [slots, cap, KVHeads·HeadDim]
+	k, v     []device.Buffer  // per layer [slots, cap, KVHeads·HeadDim], F32 or F16
+	half     bool             // F16
 	ringCap  int              // rows of a key or value ring
 	Audio    device.Buffer    // F32 [slots, AudioCap, decoder Dim]
 	AudioCap int              // ticks kept
@@ -20,12 +20,12 @@ type State struct {
 }
 
 // NewState allocates the memory of slots streams that advance by at most maxTicks at a time and keep at least audioTicks
-// adapter vectors.
-func NewState(dev device.Device, w *Weights, slots, maxTicks, audioTicks int) (*State, error) {
-	st := &State{slots: slots, maxTicks: maxTicks, AudioCap: audioTicks}
+// adapter vectors. half keeps keys and values in F16.
+func NewState(dev device.Device, w *Weights, slots, maxTicks, audioTicks int, half bool) (*State, error) {
+	st := &State{slots: slots, AudioCap: audioTicks, half: half}
 	st.ringCap = roundUp(w.spec().RingCap(maxTicks*TickRows), 64)
-	alloc := func(what string, elems int) (buf device.Buffer, err error) {
-		if buf, err = dev.Alloc(4*elems, device.State); err != nil {
+	alloc := func(what string, bytes int) (buf device.Buffer, err error) {
+		if buf, err = dev.Alloc(bytes, device.State); err != nil {
 			st.Free()
 			return nil, fmt.Errorf("encoder: %s: %w", what, err)
 		}
@@ -34,20 +34,20 @@ func NewState(dev device.Device, w *Weights, slots, maxTicks, audioTicks int) (*
 	}
 	var err error
 	for i, elems := range []int{2 * w.cfg.MelBins, w.cfg.Dim} {
-		if st.tails[i], err = alloc("convolution tail", slots*elems); err != nil {
+		if st.tails[i], err = alloc("convolution tail", 4*slots*elems); err != nil {
 			return nil, err
 		}
 	}
 	for range w.layers {
 		var kv [2]device.Buffer
 		for i := range kv {
-			if kv[i], err = alloc("KV ring", slots*st.ringCap*w.spec().KVDim()); err != nil {
+			if kv[i], err = alloc("KV ring", device.RingBytes(slots, st.ringCap, w.spec().KVDim(), half)); err != nil {
 				return nil, err
 			}
 		}
 		st.k, st.v = append(st.k, kv[0]), append(st.v, kv[1])
 	}
-	st.Audio, err = alloc("audio ring", slots*st.AudioCap*w.out())
+	st.Audio, err = alloc("audio ring", device.RingBytes(slots, st.AudioCap, w.out(), false))
 	if err != nil {
 		return nil, err
 	}

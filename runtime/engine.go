@@ -21,6 +21,8 @@ type Engine struct {
 	model *models.Model
 	enc   *encoder.Weights
 	dec   *decoder.Weights
+	// halfKV keeps keys and values in F16.
+	halfKV bool
 
 	mu  sync.Mutex
 	ada map[int][]float32 // by delay in ticks: F32 [Layers, Dim]

@@ -139,10 +139,10 @@ func (s *Session) allocate() (err error) {
 		return err
 	}
 	prompt := s.schedule.PromptLen()
-	if s.encState, err = encoder.NewState(dev, e.enc, 1, chunkTicks[0], prompt+chunkTicks[0]); err != nil {
+	if s.encState, err = encoder.NewState(dev, e.enc, 1, chunkTicks[0], prompt+chunkTicks[0], e.halfKV); err != nil {
 		return err
 	}
-	if s.decState, err = decoder.NewState(dev, e.dec, 1, max(prompt, longestRun)); err != nil {
+	if s.decState, err = decoder.NewState(dev, e.dec, 1, max(prompt, longestRun), e.halfKV); err != nil {
 		return err
 	}
 	ada, err := e.adaScales(s.schedule.Delay)

@@ -39,7 +39,7 @@ type EmbedAdd struct {
 	Rows  *RowSet
 	Y     Tensor // [rows, D]
 	Table Weight // [vocab, D]
-	Audio Ring   // width D
+	Audio Ring   // width D, F32
 }
 
 // RMSNorm computes Y[r] = X[r] · (mean(X[r]²) + Eps)^-½ · Gain, all in F32, times (1 + Ada[slot[r]]) if Ada is given.
@@ -100,7 +100,7 @@ type RingWrite struct {
 	Name
 	Rows *RowSet
 	X    Tensor // [rows, width]
-	To   Ring
+	To   Ring   // F32
 }
 
 // Argmax finds the largest logit of each row, the lowest id among equals. A row with a NaN gives id −1.
@@ -156,6 +156,9 @@ func (o *EmbedAdd) check() error {
 	if o.Table == nil || o.Table.Cols() != o.Y.Cols || o.Audio.Width != o.Y.Cols {
 		return fmt.Errorf("embedding table, audio ring and output differ in width")
 	}
+	if o.Audio.Half {
+		return fmt.Errorf("the audio ring must be F32")
+	}
 	return first(shape("output", o.Y, o.Rows.Rows, o.Y.Cols), ring("audio", o.Audio, o.Y.Cols))
 }
 
@@ -204,8 +207,8 @@ func attentionShapes(s sdpa.Spec, rows *RowSet, qkv Tensor, k, v Ring) error {
 	if err := first(s.Validate(), shape("qkv", qkv, rows.Rows, s.QKVDim()), ring("keys", k, s.KVDim()), ring("values", v, s.KVDim())); err != nil {
 		return err
 	}
-	if k.Slots != v.Slots || k.Cap != v.Cap {
-		return fmt.Errorf("key ring [%d, %d] and value ring [%d, %d] differ", k.Slots, k.Cap, v.Slots, v.Cap)
+	if k.Slots != v.Slots || k.Cap != v.Cap || k.Half != v.Half {
+		return fmt.Errorf("key ring [%d, %d] (half: %t) and value ring [%d, %d] (half: %t) differ", k.Slots, k.Cap, k.Half, v.Slots, v.Cap, v.Half)
 	}
 	if need := s.RingCap((rows.Rows + k.Slots - 1) / k.Slots); k.Cap < need {
 		return fmt.Errorf("ring of %d rows is too short: window %d and %d rows in a step need %d", k.Cap, s.Window, rows.Rows, need)
@@ -228,6 +231,9 @@ func (o *ConvWindow) check() error {
 }
 
 func (o *RingWrite) check() error {
+	if o.To.Half {
+		return fmt.Errorf("the target ring must be F32")
+	}
 	return first(shape("input", o.X, o.Rows.Rows, o.To.Width), ring("target", o.To, o.To.Width))
 }
 
@@ -268,7 +274,7 @@ func ring(what string, r Ring, width int) error {
 	if r.Mem == nil {
 		return fmt.Errorf("%s ring is missing", what)
 	}
-	if r.Width != width || r.Slots <= 0 || r.Cap <= 0 || r.Slots*r.Cap*r.Width > r.Mem.Elems {
+	if r.Width != width || r.Slots <= 0 || r.Cap <= 0 || RingBytes(r.Slots, r.Cap, r.Width, r.Half) > 4*r.Mem.Elems {
 		return fmt.Errorf("%s ring %s is [%d, %d, %d], want width %d", what, r.Mem.Name, r.Slots, r.Cap, r.Width, width)
 	}
 	return nil

@@ -34,12 +34,22 @@ type Tensor struct {
 	Cols   int
 }
 
-// Ring is per-slot history: F32 [Slots, Cap, Width]; position p of a slot lives in row p mod Cap.
+// Ring is per-slot history: [Slots, Cap, Width] of F32, or of F16 if Half; position p of a slot lives in row p mod Cap.
+// Values are rounded to the nearest half when they are stored.
 type Ring struct {
 	Mem   *Memory
 	Slots int
 	Cap   int // rows
-	Width int // elements of a row
+	Width int // elements of a row, even
+	Half  bool
+}
+
+// RingBytes is the memory of a ring.
+func RingBytes(slots, capRows, width int, half bool) int {
+	if half {
+		return 2 * slots * capRows * width
+	}
+	return 4 * slots * capRows * width
 }
 
 // NewRows adds a row set.
@@ -62,10 +72,10 @@ func (p *Program) Bind(name string, buf Buffer, rows, cols int) Tensor {
 }
 
 // BindRing adds a ring over an existing buffer.
-func (p *Program) BindRing(name string, buf Buffer, slots, capRows, width int) Ring {
-	m := &Memory{Name: name, Elems: slots * capRows * width, Buf: buf}
+func (p *Program) BindRing(name string, buf Buffer, slots, capRows, width int, half bool) Ring {
+	m := &Memory{Name: name, Elems: RingBytes(slots, capRows, width, half) / 4, Buf: buf}
 	p.Mem = append(p.Mem, m)
-	return Ring{Mem: m, Slots: slots, Cap: capRows, Width: width}
+	return Ring{Mem: m, Slots: slots, Cap: capRows, Width: width, Half: half}
 }
 
 // RowsFrom is the view of n rows that starts at row from.

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"voxtral/internal/device"
+	"voxtral/sdpa"
 )
 
 // New returns the oracle device. It needs no closing.
@@ -141,10 +142,36 @@ func (x *exec) floats(t device.Tensor) []float32 {
 // row views one row of a tensor.
 func (x *exec) row(t device.Tensor, r int) []float32 { return x.floats(t.RowsFrom(r, 1)) }
 
-// slot views one slot of a ring, [Cap, Width].
+// slot views one slot of an F32 ring, [Cap, Width].
 func (x *exec) slot(r device.Ring, slot int32) []float32 {
 	n := r.Cap * r.Width
 	return asFloats(x.mem[r.Mem])[int(slot)*n : (int(slot)+1)*n]
+}
+
+// history is one slot of a ring as float32, [Cap, Width]; a copy if the ring is F16.
+func (x *exec) history(r device.Ring, slot int32) []float32 {
+	if !r.Half {
+		return x.slot(r, slot)
+	}
+	raw := (&buffer{x.mem[r.Mem]}).bytes()[2*int(slot)*r.Cap*r.Width:]
+	out := make([]float32, r.Cap*r.Width)
+	for i := range out {
+		out[i] = device.HalfToFloat(binary.NativeEndian.Uint16(raw[2*i:]))
+	}
+	return out
+}
+
+// store writes a row into a slot of a ring, at its position.
+func (x *exec) store(r device.Ring, slot, pos int32, row []float32) {
+	at := (int(slot)*r.Cap + sdpa.RingRow(int(pos), r.Cap)) * r.Width
+	if !r.Half {
+		copy(asFloats(x.mem[r.Mem])[at:], row)
+		return
+	}
+	raw := (&buffer{x.mem[r.Mem]}).bytes()[2*at:]
+	for i, v := range row {
+		binary.NativeEndian.PutUint16(raw[2*i:], device.FloatToHalf(v))
+	}
 }
 
 func asFloats(u []uint32) []float32 {

@@ -131,7 +131,7 @@ func TestCompileAndRunRefuse(t *testing.T) {
 	build := func(change func(p *device.Program, o *device.Attention)) error {
 		p := &device.Program{Name: "prog"}
 		rows := p.NewRows("rows", 2, 2)
-		ring := p.BindRing("ring", buffer32(t, d, make([]float32, 5*2)), 1, 5, 2)
+		ring := p.BindRing("ring", buffer32(t, d, make([]float32, 5*2)), 1, 5, 2, false)
 		o := &device.Attention{Name: "attn", Rows: rows, Spec: spec, Y: p.NewScratch("y", 2, 4), QKV: p.NewScratch("qkv", 2, 8), K: ring, V: ring}
 		change(p, o)
 		p.Add(o)
@@ -143,12 +143,12 @@ func TestCompileAndRunRefuse(t *testing.T) {
 	require.ErrorContains(t, build(func(p *device.Program, o *device.Attention) { o.Y = p.NewScratch("y2", 2, 3) }), "output y2 is [2, 3], want [2, 4]")
 	require.ErrorContains(t, build(func(_ *device.Program, o *device.Attention) { o.Y.Offset = 1 }), "reaches past")
 	require.ErrorContains(t, build(func(p *device.Program, o *device.Attention) {
-		o.K = p.BindRing("big", buffer32(t, d, make([]float32, 4)), 1, 5, 2)
+		o.K = p.BindRing("big", buffer32(t, d, make([]float32, 4)), 1, 5, 2, false)
 	}), "its buffer has 16")
 
 	p := &device.Program{Name: "prog"}
 	rows := p.NewRows("rows", 1, 0)
-	p.Add(&device.RingWrite{Name: "ring", Rows: rows, X: p.NewScratch("x", 1, 2), To: p.BindRing("r", buffer32(t, d, make([]float32, 4)), 1, 2, 2)})
+	p.Add(&device.RingWrite{Name: "ring", Rows: rows, X: p.NewScratch("x", 1, 2), To: p.BindRing("r", buffer32(t, d, make([]float32, 4)), 1, 2, 2, false)})
 	exec, err := d.Compile(p)
 	require.NoError(t, err)
 	require.ErrorContains(t, exec.Run(&device.Step{}), "0 row sets, want 1")

@@ -82,10 +82,11 @@ func (x *exec) ropeAppend(o *device.RopeAppend, s *device.Step) {
 		}
 		row := x.row(o.QKV, r)
 		q, k, v := row[:o.Spec.QDim()], row[o.Spec.QDim():o.Spec.QDim()+o.Spec.KVDim()], row[o.Spec.QDim()+o.Spec.KVDim():]
-		at := sdpa.RingRow(int(rows.Pos[r]), o.K.Cap) * o.K.Width
-		rotate(q, q, rows.Cos[r*half:(r+1)*half], rows.Sin[r*half:(r+1)*half], hd)
-		rotate(x.slot(o.K, slot)[at:at+len(k)], k, rows.Cos[r*half:(r+1)*half], rows.Sin[r*half:(r+1)*half], hd)
-		copy(x.slot(o.V, slot)[at:at+len(v)], v)
+		cos, sin := rows.Cos[r*half:(r+1)*half], rows.Sin[r*half:(r+1)*half]
+		rotate(q, q, cos, sin, hd)
+		rotate(k, k, cos, sin, hd)
+		x.store(o.K, slot, rows.Pos[r], k)
+		x.store(o.V, slot, rows.Pos[r], v)
 	}
 }
 
@@ -107,7 +108,7 @@ func (x *exec) attention(o *device.Attention, s *device.Step) {
 		if slot < 0 {
 			continue
 		}
-		sdpa.Attend(o.Spec, x.row(o.Y, r), x.row(o.QKV, r), x.slot(o.K, slot), x.slot(o.V, slot), o.K.Cap, int(rows.Pos[r]))
+		sdpa.Attend(o.Spec, x.row(o.Y, r), x.row(o.QKV, r), x.history(o.K, slot), x.history(o.V, slot), o.K.Cap, int(rows.Pos[r]))
 	}
 }
 
@@ -144,8 +145,7 @@ func (x *exec) ringWrite(o *device.RingWrite, s *device.Step) {
 	rows := &s.Rows[o.Rows.Index]
 	for r, slot := range rows.Slot {
 		if slot >= 0 {
-			at := sdpa.RingRow(int(rows.Pos[r]), o.To.Cap) * o.To.Width
-			copy(x.slot(o.To, slot)[at:], x.row(o.X, r))
+			x.store(o.To, slot, rows.Pos[r], x.row(o.X, r))
 		}
 	}
 }
