@@ -31,6 +31,7 @@ struct cpu_weight {
 // One logical row of a weight.
 struct cpu_row {
 	const uint8_t *data, *scales;
+	int64_t row_bytes;
 	int32_t format, group_shift;
 };
 

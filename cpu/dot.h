@@ -63,9 +63,10 @@ fn int64_t NAME(offset)(int format, int64_t b)
 	return format == CPU_F32 ? 4 * b : format == CPU_INT8 ? b : format == CPU_INT4 ? b / 2 : 2 * b;
 }
 
-// out[r][m] = w[r] · x[m], x [rows] apart by ldx. All w share a format and group size.
+// out[r][m] = w[r] · x[m], x [rows] apart by ldx. All w share a format and group size. ahead, if not 0, is how many bytes
+// on the next tile lies in memory: its rows are short enough that the processor's own prefetch would start anew with each.
 fn void NAME(tile)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
-	const float *x, int64_t ldx, int32_t cols)
+	const float *x, int64_t ldx, int32_t cols, int64_t ahead)
 {
 	const int32_t group = (1 << w[0].group_shift) - 1;
 	vf acc[CPU_TILE][BLOCK_ROWS], scale[CPU_TILE];
@@ -94,6 +95,9 @@ fn void NAME(tile)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const 
 			n = CPU_BLOCK;
 		}
 		for (int32_t b = 0; b < n; b += CPU_BLOCK) {
+			if (ahead)
+				for (int r = 0; r < CPU_TILE; r++)
+					__builtin_prefetch((const void *)((uintptr_t)codes[r] + (uintptr_t)(NAME(offset)(format, b) + ahead)));
 			if (format > CPU_F16 && !(b & group))
 				for (int r = 0; r < CPU_TILE; r++)
 					scale[r] = NAME(scale)(format, w[r].scales + 2 * ((from + b) >> w[0].group_shift));
@@ -117,27 +121,27 @@ fn void NAME(tile)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const 
 
 // The tile for a number of rows only known at run time, 1..BLOCK_ROWS.
 fn void NAME(tile_rows)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
-	const float *x, int64_t ldx, int32_t cols)
+	const float *x, int64_t ldx, int32_t cols, int64_t ahead)
 {
 	switch (rows) {
 	case 1:
-		NAME(tile)(format, 1, out, w, x, ldx, cols);
+		NAME(tile)(format, 1, out, w, x, ldx, cols, ahead);
 		break;
 #if BLOCK_ROWS > 2
 	case 2:
-		NAME(tile)(format, 2, out, w, x, ldx, cols);
+		NAME(tile)(format, 2, out, w, x, ldx, cols, ahead);
 		break;
 	case 3:
-		NAME(tile)(format, 3, out, w, x, ldx, cols);
+		NAME(tile)(format, 3, out, w, x, ldx, cols, ahead);
 		break;
 #endif
 	default:
-		NAME(tile)(format, BLOCK_ROWS, out, w, x, ldx, cols);
+		NAME(tile)(format, BLOCK_ROWS, out, w, x, ldx, cols, ahead);
 	}
 }
 
 TARGET static void NAME(tile_f32)(int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
 	const float *x, int64_t ldx, int32_t cols)
 {
-	NAME(tile_rows)(CPU_F32, rows, out, w, x, ldx, cols);
+	NAME(tile_rows)(CPU_F32, rows, out, w, x, ldx, cols, 0);
 }

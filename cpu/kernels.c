@@ -43,6 +43,7 @@ struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row)
 	return (struct cpu_row){
 		.data = p->data + row * p->row_bytes,
 		.scales = p->scales ? p->scales + (int64_t)row * p->groups * 2 : NULL,
+		.row_bytes = p->row_bytes,
 		.format = p->format,
 		.group_shift = p->group_shift,
 	};

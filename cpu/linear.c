@@ -78,21 +78,22 @@ TARGET static void NAME(narrow)(const struct cpu_linear *a, int32_t tile, const 
 {
 	float sum[CPU_TILE][BLOCK_ROWS];
 	const int32_t k = a->w->cols;
+	const int64_t ahead = w[0].row_bytes * (a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE);
 	switch (w[0].format) {
 	case CPU_F32:
-		NAME(tile_f32)(a->m, sum, w, a->x, k, k);
+		NAME(tile_rows)(CPU_F32, a->m, sum, w, a->x, k, k, ahead);
 		break;
 	case CPU_BF16:
-		NAME(tile_rows)(CPU_BF16, a->m, sum, w, a->x, k, k);
+		NAME(tile_rows)(CPU_BF16, a->m, sum, w, a->x, k, k, ahead);
 		break;
 	case CPU_F16:
-		NAME(tile_rows)(CPU_F16, a->m, sum, w, a->x, k, k);
+		NAME(tile_rows)(CPU_F16, a->m, sum, w, a->x, k, k, ahead);
 		break;
 	case CPU_INT8:
-		NAME(tile_rows)(CPU_INT8, a->m, sum, w, a->x, k, k);
+		NAME(tile_rows)(CPU_INT8, a->m, sum, w, a->x, k, k, ahead);
 		break;
 	default:
-		NAME(tile_rows)(CPU_INT4, a->m, sum, w, a->x, k, k);
+		NAME(tile_rows)(CPU_INT4, a->m, sum, w, a->x, k, k, ahead);
 	}
 	NAME(finish)(a, tile, 0, a->m, sum);
 }
