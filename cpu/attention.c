@@ -12,20 +12,28 @@
 
 // Positions of one slot from first on: ring rows in order, starting over at the end of the ring.
 struct NAME(walk) {
-	const float *base;
-	int32_t at, cap, width;
+	const uint8_t *base;
+	int64_t row_bytes;
+	int32_t at, cap;
 };
 
 fn struct NAME(walk) NAME(start)(const struct cpu_ring *r, int32_t slot, int32_t first, int64_t column)
 {
-	return (struct NAME(walk)){cpu_ring_row(r, slot, 0) + column, first % r->cap, r->cap, r->width};
+	return (struct NAME(walk)){
+		(const uint8_t *)cpu_ring_row(r, slot, 0) + cpu_ring_bytes(r, column), cpu_ring_bytes(r, r->width), first % r->cap, r->cap};
 }
 
-fn const float *NAME(next)(struct NAME(walk) *w)
+fn const uint8_t *NAME(next)(struct NAME(walk) *w)
 {
-	const float *row = w->base + (int64_t)w->at * w->width;
+	const uint8_t *row = w->base + w->at * w->row_bytes;
 	w->at = w->at + 1 == w->cap ? 0 : w->at + 1;
 	return row;
+}
+
+TARGET static void NAME(tile_f16)(int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE],
+	const float *x, int64_t ldx, int32_t cols)
+{
+	NAME(tile_rows)(CPU_F16, rows, out, w, x, ldx, cols, 0);
 }
 
 // Raw scores of heads query rows against n keys: out [heads][ld].
@@ -34,14 +42,14 @@ TARGET static void NAME(scores)(const struct cpu_attention *a, float *out, int64
 {
 	for (int32_t i = 0; i < n; i += CPU_TILE) {
 		const int count = n - i < CPU_TILE ? n - i : CPU_TILE;
-		const float *key = NULL;
+		const uint8_t *key = NULL;
 		struct cpu_row w[CPU_TILE];
 		for (int r = 0; r < CPU_TILE; r++) {
 			key = r < count ? NAME(next)(&keys) : key;
-			w[r] = (struct cpu_row){.data = (const uint8_t *)key};
+			w[r] = (struct cpu_row){.data = key};
 		}
 		float dots[CPU_TILE][BLOCK_ROWS];
-		NAME(tile_f32)(heads, dots, w, q, a->head_dim, a->head_dim);
+		(a->k.half ? NAME(tile_f16) : NAME(tile_f32))(heads, dots, w, q, a->head_dim, a->head_dim);
 		for (int r = 0; r < count; r++)
 			for (int h = 0; h < heads; h++)
 				out[h * ld + i + r] = dots[r][h] * a->scale;
@@ -67,7 +75,7 @@ TARGET static float NAME(weights)(float *s, int32_t n)
 }
 
 // y[h][0..vectors·LANES) = Σ weight · value over n positions.
-fn void NAME(mix)(int heads, int vectors, float *y, int64_t ldy, const float *weight, int64_t ld, const float *sum,
+fn void NAME(mix)(int half, int heads, int vectors, float *y, int64_t ldy, const float *weight, int64_t ld, const float *sum,
 	struct NAME(walk) values, int32_t n)
 {
 	vf acc[BLOCK_ROWS][4];
@@ -75,10 +83,10 @@ fn void NAME(mix)(int heads, int vectors, float *y, int64_t ldy, const float *we
 		for (int v = 0; v < vectors; v++)
 			acc[h][v] = NAME(v_zero)();
 	for (int32_t i = 0; i < n; i++) {
-		const float *row = NAME(next)(&values);
+		const uint8_t *row = NAME(next)(&values);
 		vf value[4];
 		for (int v = 0; v < vectors; v++)
-			value[v] = NAME(v_load)(row + v * LANES);
+			value[v] = half ? NAME(v_f16)(row + 2 * v * LANES) : NAME(v_load)(row + 4 * v * LANES);
 		for (int h = 0; h < heads; h++) {
 			const vf w = NAME(v_all)(weight[h * ld + i]);
 			for (int v = 0; v < vectors; v++)
@@ -90,36 +98,51 @@ fn void NAME(mix)(int heads, int vectors, float *y, int64_t ldy, const float *we
 			NAME(v_store)(y + h * ldy + v * LANES, acc[h][v] / NAME(v_all)(sum[h]));
 }
 
-TARGET static void NAME(mix4)(int heads, float *y, int64_t ldy, const float *weight, int64_t ld, const float *sum,
-	struct NAME(walk) values, int32_t n)
-{
-	if (heads == BLOCK_ROWS) {
-		NAME(mix)(BLOCK_ROWS, 4, y, ldy, weight, ld, sum, values, n);
-		return;
-	}
-	for (int h = 0; h < heads; h++)
-		NAME(mix)(1, 4, y + h * ldy, ldy, weight + h * ld, ld, sum + h, values, n);
-}
-
-TARGET static void NAME(values)(const struct cpu_attention *a, float *y, const float *weight, int64_t ld, const float *sum,
+// The weighted means of heads query heads: y [heads][head_dim].
+fn void NAME(values)(int half, const struct cpu_attention *a, float *y, const float *weight, int64_t ld, const float *sum,
 	int heads, struct NAME(walk) values, int32_t n)
 {
-	const int32_t d = a->head_dim;
+	const int32_t d = a->head_dim, size = half ? 2 : 4;
 	int32_t at = 0;
-	for (; at + 4 * LANES <= d; at += 4 * LANES, values.base += 4 * LANES)
-		NAME(mix4)(heads, y + at, d, weight, ld, sum, values, n);
-	for (; at + LANES <= d; at += LANES, values.base += LANES)
+	for (; at + 4 * LANES <= d; at += 4 * LANES, values.base += 4 * LANES * size) {
+		if (heads == BLOCK_ROWS) {
+			NAME(mix)(half, BLOCK_ROWS, 4, y + at, d, weight, ld, sum, values, n);
+			continue;
+		}
 		for (int h = 0; h < heads; h++)
-			NAME(mix)(1, 1, y + h * d + at, d, weight + h * ld, ld, sum + h, values, n);
-	for (; at < d; at++, values.base++) {
+			NAME(mix)(half, 1, 4, y + h * d + at, d, weight + h * ld, ld, sum + h, values, n);
+	}
+	for (; at + LANES <= d; at += LANES, values.base += LANES * size)
+		for (int h = 0; h < heads; h++)
+			NAME(mix)(half, 1, 1, y + h * d + at, d, weight + h * ld, ld, sum + h, values, n);
+	for (; at < d; at++, values.base += size) {
 		for (int h = 0; h < heads; h++) {
 			struct NAME(walk) walk = values;
 			float acc = 0;
-			for (int32_t i = 0; i < n; i++)
-				acc += weight[h * ld + i] * *NAME(next)(&walk);
+			for (int32_t i = 0; i < n; i++) {
+				const uint8_t *p = NAME(next)(&walk);
+				float f;
+				if (half)
+					f = NAME(half)(p);
+				else
+					memcpy(&f, p, sizeof f);
+				acc += weight[h * ld + i] * f;
+			}
 			y[h * d + at] = acc / sum[h];
 		}
 	}
+}
+
+TARGET static void NAME(values_f32)(const struct cpu_attention *a, float *y, const float *weight, int64_t ld,
+	const float *sum, int heads, struct NAME(walk) values, int32_t n)
+{
+	NAME(values)(0, a, y, weight, ld, sum, heads, values, n);
+}
+
+TARGET static void NAME(values_f16)(const struct cpu_attention *a, float *y, const float *weight, int64_t ld,
+	const float *sum, int heads, struct NAME(walk) values, int32_t n)
+{
+	NAME(values)(1, a, y, weight, ld, sum, heads, values, n);
 }
 
 TARGET void NAME(cpu_attention)(const void *args, int32_t chunk, float *scratch)
@@ -144,7 +167,8 @@ TARGET void NAME(cpu_attention)(const void *args, int32_t chunk, float *scratch)
 			NAME(scores)(a, scratch, ld, q, heads, keys, n);
 			for (int h = 0; h < heads; h++)
 				sum[h] = NAME(weights)(scratch + h * ld, n);
-			NAME(values)(a, a->y + (int64_t)r * a->q_heads * d + column, scratch, ld, sum, heads, values, n);
+			(a->v.half ? NAME(values_f16) : NAME(values_f32))(a, a->y + (int64_t)r * a->q_heads * d + column, scratch, ld, sum,
+				heads, values, n);
 		}
 	}
 }

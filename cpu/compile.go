@@ -246,7 +246,11 @@ func (c *compiler) floats(t device.Tensor) *C.float {
 }
 
 func (c *compiler) ring(r device.Ring) C.struct_cpu_ring {
-	return C.struct_cpu_ring{data: (*C.float)(c.address(r.Mem)), cap: C.int32_t(r.Cap), width: C.int32_t(r.Width)}
+	ring := C.struct_cpu_ring{data: (*C.uint8_t)(c.address(r.Mem)), cap: C.int32_t(r.Cap), width: C.int32_t(r.Width)}
+	if r.Half {
+		ring.half = 1
+	}
+	return ring
 }
 
 func (c *compiler) address(m *device.Memory) unsafe.Pointer {

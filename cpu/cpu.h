@@ -41,15 +41,17 @@ struct cpu_rows {
 	float *cos, *sin;            // [rows][rotary/2]
 };
 
-// Position p of a slot is row p mod cap of [slots][cap][width].
+// Position p of a slot is row p mod cap of [slots][cap][width]: floats, or IEEE halves if half.
 struct cpu_ring {
-	float *data;
-	int32_t cap, width;
+	uint8_t *data;
+	int32_t cap, width, half;
 };
 
-static inline float *cpu_ring_row(const struct cpu_ring *r, int32_t slot, int32_t pos)
+static inline int64_t cpu_ring_bytes(const struct cpu_ring *r, int64_t elements) { return elements << (r->half ? 1 : 2); }
+
+static inline void *cpu_ring_row(const struct cpu_ring *r, int32_t slot, int32_t pos)
 {
-	return r->data + ((int64_t)slot * r->cap + pos % r->cap) * r->width;
+	return r->data + cpu_ring_bytes(r, ((int64_t)slot * r->cap + pos % r->cap) * r->width);
 }
 
 // Arguments of each op. units is how many independent pieces there are, per how many of them a chunk takes.
@@ -74,7 +76,7 @@ struct cpu_rmsnorm {
 struct cpu_embed {
 	float *y;                    // [units][w->cols]
 	const struct cpu_weight *w;
-	struct cpu_ring audio;
+	struct cpu_ring audio;       // floats
 	const struct cpu_rows *rows;
 	int32_t units, per;          // rows
 	void (*dequant)(float *dst, const struct cpu_weight *w, int32_t row);
@@ -101,7 +103,7 @@ struct cpu_conv {
 
 struct cpu_ring_write {
 	const float *x;              // [units][to.width]
-	struct cpu_ring to;
+	struct cpu_ring to;          // floats
 	const struct cpu_rows *rows;
 	int32_t units, per;          // rows
 };

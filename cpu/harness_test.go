@@ -54,21 +54,16 @@ type rig struct {
 type variable struct {
 	name         string
 	buf          device.Buffer
-	front, elems int
+	front, elems int // words
+	half         bool
 }
 
 func newRig(t fatal, d device.Device) *rig {
 	return &rig{fatal: t, dev: d, prog: &device.Program{Name: "test"}}
 }
 
-func (r *rig) buffer(name string, front int, data []float32) *device.Memory {
-	words := make([]uint32, front+len(data)+guard)
-	for i := range words {
-		words[i] = canary
-	}
-	for i, v := range data {
-		words[front+i] = math.Float32bits(v)
-	}
+func (r *rig) buffer(name string, front int, half bool, data []uint32) *device.Memory {
+	words := slices.Concat(slices.Repeat([]uint32{canary}, front), data, slices.Repeat([]uint32{canary}, guard))
 	buf, err := r.dev.Alloc(4*len(words), device.State)
 	require.NoError(r, err)
 	raw := make([]byte, 0, 4*len(words))
@@ -76,7 +71,7 @@ func (r *rig) buffer(name string, front int, data []float32) *device.Memory {
 		raw = binary.LittleEndian.AppendUint32(raw, w)
 	}
 	require.NoError(r, r.dev.Write(buf, 0, raw))
-	r.vars = append(r.vars, variable{name, buf, front, len(data)})
+	r.vars = append(r.vars, variable{name, buf, front, len(data), half})
 	m := &device.Memory{Name: name, Elems: len(words), Buf: buf}
 	r.prog.Mem = append(r.prog.Mem, m)
 	return m
@@ -84,11 +79,31 @@ func (r *rig) buffer(name string, front int, data []float32) *device.Memory {
 
 func (r *rig) tensor(name string, rows, cols int, data []float32) device.Tensor {
 	require.Len(r, data, rows*cols, name)
-	return device.Tensor{Mem: r.buffer(name, guard, data), Offset: guard, Rows: rows, Cols: cols}
+	return device.Tensor{Mem: r.buffer(name, guard, false, floatWords(data)), Offset: guard, Rows: rows, Cols: cols}
 }
 
-func (r *rig) ring(name string, slots, capRows, width int, data []float32) device.Ring {
-	return device.Ring{Mem: r.buffer(name, 0, data), Slots: slots, Cap: capRows, Width: width}
+func (r *rig) ring(name string, slots, capRows, width int, half bool, data []float32) device.Ring {
+	words := floatWords(data)
+	if half {
+		words = halfWords(data)
+	}
+	return device.Ring{Mem: r.buffer(name, 0, half, words), Slots: slots, Cap: capRows, Width: width, Half: half}
+}
+
+func floatWords(v []float32) []uint32 {
+	words := make([]uint32, len(v))
+	for i, x := range v {
+		words[i] = math.Float32bits(x)
+	}
+	return words
+}
+
+func halfWords(v []float32) []uint32 {
+	words := make([]uint32, len(v)/2)
+	for i := range words {
+		words[i] = uint32(device.FloatToHalf(v[2*i])) | uint32(device.FloatToHalf(v[2*i+1]))<<16
+	}
+	return words
 }
 
 func (r *rig) weight(parts ...device.Part) device.Weight {
@@ -113,6 +128,14 @@ func (r *rig) run(s *device.Step) map[string][]float32 {
 			}
 		}
 		out[v.name] = words[v.front : v.front+v.elems]
+		if v.half {
+			var wide []float32
+			for _, w := range out[v.name] {
+				bits := math.Float32bits(w)
+				wide = append(wide, device.HalfToFloat(uint16(bits)), device.HalfToFloat(uint16(bits>>16)))
+			}
+			out[v.name] = wide
+		}
 		v.buf.Free()
 	}
 	return out

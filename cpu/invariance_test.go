@@ -74,6 +74,7 @@ func TestStreamSplits(t *testing.T) {
 	eachISA(t, 3, func(t *testing.T, d *Device) {
 		rapid.Check(t, func(t *rapid.T) {
 			rng := source(t)
+			half := rapid.Bool().Draw(t, "half")
 			x, qkv := normal(rng, rows*c, 1), normal(rng, rows*spec.QKVDim(), 1)
 			angles := normal(rng, rows*spec.HeadDim/2, 1)
 			cos, sin := make([]float32, len(angles)), make([]float32, len(angles))
@@ -91,7 +92,7 @@ func TestStreamSplits(t *testing.T) {
 					r := newRig(t, d)
 					set := r.prog.NewRows("rows", n, spec.HeadDim)
 					q := r.tensor("qkv", n, spec.QKVDim(), qkv[from*spec.QKVDim():(from+n)*spec.QKVDim()])
-					kr, vr := r.ring("k", 1, capRows, spec.KVDim(), k), r.ring("v", 1, capRows, spec.KVDim(), v)
+					kr, vr := r.ring("k", 1, capRows, spec.KVDim(), half, k), r.ring("v", 1, capRows, spec.KVDim(), half, v)
 					r.prog.Add(&device.ConvWindow{
 						Name: "conv", Rows: set, Stride: 1, X: r.tensor("x", n, c, x[from*c:(from+n)*c]),
 						Y: r.tensor("window", n, 3*c, make([]float32, n*3*c)), Tail: r.tensor("tail", 2, c, tail),
@@ -99,8 +100,8 @@ func TestStreamSplits(t *testing.T) {
 					r.prog.Add(&device.RopeAppend{Name: "rope", Rows: set, Spec: spec, QKV: q, K: kr, V: vr})
 					r.prog.Add(&device.Attention{Name: "attn", Rows: set, Spec: spec, QKV: q, K: kr, V: vr, Y: r.tensor("y", n, spec.QDim(), make([]float32, n*spec.QDim()))})
 					data := device.RowData{Slot: make([]int32, n), Pos: make([]int32, n)}
-					half := spec.HeadDim / 2
-					data.Cos, data.Sin = cos[from*half:(from+n)*half], sin[from*half:(from+n)*half]
+					pairs := spec.HeadDim / 2
+					data.Cos, data.Sin = cos[from*pairs:(from+n)*pairs], sin[from*pairs:(from+n)*pairs]
 					for i := range n {
 						data.Pos[i] = int32(from + i)
 					}
@@ -142,7 +143,7 @@ func TestExponential(t *testing.T) {
 		}
 		r.prog.Add(&device.Attention{
 			Name: "attn", Rows: r.prog.NewRows("rows", 1, d), Spec: spec, Y: r.tensor("y", 1, spec.QDim(), make([]float32, spec.QDim())),
-			QKV: r.tensor("qkv", 1, spec.QKVDim(), qkv), K: r.ring("k", 1, d, spec.KVDim(), k), V: r.ring("v", 1, d, spec.KVDim(), v),
+			QKV: r.tensor("qkv", 1, spec.QKVDim(), qkv), K: r.ring("k", 1, d, spec.KVDim(), false, k), V: r.ring("v", 1, d, spec.KVDim(), false, v),
 		})
 		y := r.run(&device.Step{Rows: []device.RowData{{Slot: []int32{0}, Pos: []int32{d - 1}, Cos: make([]float32, d/2), Sin: make([]float32, d/2)}}})["y"]
 		worst := 0.0

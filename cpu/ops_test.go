@@ -87,6 +87,7 @@ type attentionCase struct {
 	n, slots, cap int
 	qkv, y, k, v  []float32
 	step          device.Step
+	half          bool
 }
 
 func drawAttention(t *rapid.T, size float64) attentionCase {
@@ -99,6 +100,7 @@ func drawAttention(t *rapid.T, size float64) attentionCase {
 		},
 		n: rapid.IntRange(1, 9).Draw(t, "rows"), slots: rapid.IntRange(1, 3).Draw(t, "slot count"),
 	}
+	c.half = rapid.Bool().Draw(t, "half")
 	longest := rapid.IntRange((c.n+c.slots-1)/c.slots, c.n).Draw(t, "longest")
 	c.cap = c.spec.RingCap(longest) + rapid.IntRange(0, 20).Draw(t, "spare")
 	rows := drawRows(t, c.n, c.slots, longest, 1)
@@ -116,8 +118,8 @@ func drawAttention(t *rapid.T, size float64) attentionCase {
 func (c *attentionCase) build(r *rig, from, n int, rope bool) {
 	rows := r.prog.NewRows("rows", n, c.spec.HeadDim)
 	qkv := r.tensor("qkv", n, c.spec.QKVDim(), c.qkv[from*c.spec.QKVDim():(from+n)*c.spec.QKVDim()])
-	k := r.ring("k", c.slots, c.cap, c.spec.KVDim(), c.k)
-	v := r.ring("v", c.slots, c.cap, c.spec.KVDim(), c.v)
+	k := r.ring("k", c.slots, c.cap, c.spec.KVDim(), c.half, c.k)
+	v := r.ring("v", c.slots, c.cap, c.spec.KVDim(), c.half, c.v)
 	if rope {
 		r.prog.Add(&device.RopeAppend{Name: "rope", Rows: rows, Spec: c.spec, QKV: qkv, K: k, V: v})
 	}
@@ -125,15 +127,41 @@ func (c *attentionCase) build(r *rig, from, n int, rope bool) {
 	r.prog.Add(&device.Attention{Name: "attn", Rows: rows, Spec: c.spec, Y: y, QKV: qkv, K: k, V: v})
 }
 
-// RopeAppend and Attention equal the oracle over wrapped rings, window edges, inactive rows and several slots.
+// Attention equals the oracle over wrapped rings of floats and halves, window edges, inactive rows and several slots. So
+// does RopeAppend before it, but for the last place of a half, where the two may round to either side.
 func TestAttention(t *testing.T) {
 	eachISA(t, 3, func(t *testing.T, d *Device) {
 		rapid.Check(t, func(t *rapid.T) {
 			c := drawAttention(t, 1)
-			against(t, d, 4e-6, &c.step, func(r *rig) { c.build(r, 0, c.n, true) })
+			rope, tol := rapid.Bool().Draw(t, "rope"), 4e-6
+			if rope && c.half {
+				tol = 0x1p-10
+			}
+			against(t, d, tol, &c.step, func(r *rig) { c.build(r, 0, c.n, rope) })
 		})
 	})
 }
+
+// Values go into rings of halves as the nearest half, ties to even, whatever their size.
+func TestRopeAppendHalf(t *testing.T) {
+	d := openISA(t, "generic", 1)
+	spec := sdpa.Spec{QHeads: 1, KVHeads: 1, HeadDim: 2, Window: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		v := float32(math.Ldexp(rapid.Float64Range(-2, 2).Draw(t, "fraction"), rapid.IntRange(-27, 17).Draw(t, "exponent")))
+		v = rapid.SampledFrom([]float32{v, halfway(v), float32(math.Inf(1)), float32(math.NaN())}).Draw(t, "value")
+		qkv := []float32{0, 0, 0, 0, v, -v}
+		r := newRig(t, d)
+		k := r.ring("k", 1, 1, 2, true, make([]float32, 2))
+		r.prog.Add(&device.RopeAppend{
+			Name: "rope", Rows: r.prog.NewRows("rows", 1, 2), Spec: spec, QKV: r.tensor("qkv", 1, 6, qkv), K: k, V: r.ring("v", 1, 1, 2, true, make([]float32, 2)),
+		})
+		got := r.run(&device.Step{Rows: []device.RowData{{Slot: []int32{0}, Pos: []int32{0}, Cos: []float32{1}, Sin: []float32{0}}}})["v"]
+		near(t, "v", []float32{device.HalfToFloat(device.FloatToHalf(v)), device.HalfToFloat(device.FloatToHalf(-v))}, got, 0)
+	})
+}
+
+// halfway lies exactly between two neighbouring normal halves near v.
+func halfway(v float32) float32 { return math.Float32frombits(math.Float32bits(v)&^0x1fff | 0x1000) }
 
 // Scores of any size give a weighted mean of the values: finite and within their range.
 func TestAttentionHugeScores(t *testing.T) {
@@ -142,12 +170,11 @@ func TestAttentionHugeScores(t *testing.T) {
 			c := drawAttention(t, 1e4)
 			r := newRig(t, d)
 			c.build(r, 0, c.n, false)
-			top := 0.0
-			for _, v := range c.v {
+			out, top := r.run(&c.step), 0.0
+			for _, v := range out["v"] {
 				top = max(top, math.Abs(float64(v)))
 			}
-			y := r.run(&c.step)["y"]
-			for i, v := range y {
+			for i, v := range out["y"] {
 				active := c.step.Rows[0].Slot[i/c.spec.QDim()] >= 0
 				if active && !(math.Abs(float64(v)) <= top*(1+1e-5)) {
 					t.Fatalf("y[%d] = %v, values reach %v", i, v, top)
@@ -173,7 +200,7 @@ func TestEmbedAdd(t *testing.T) {
 				set := r.prog.NewRows("rows", n, 0)
 				set.HasTokens = true
 				r.prog.Add(&device.EmbedAdd{
-					Name: "embed", Rows: set, Y: r.tensor("y", n, dim, y), Table: r.weight(table), Audio: r.ring("audio", slots, capRows, dim, audio),
+					Name: "embed", Rows: set, Y: r.tensor("y", n, dim, y), Table: r.weight(table), Audio: r.ring("audio", slots, capRows, dim, false, audio),
 				})
 			})
 		})
@@ -190,7 +217,7 @@ func TestRingWrite(t *testing.T) {
 		x, ring := normal(rng, n*width, 1), normal(rng, slots*capRows*width, 1)
 		s := &device.Step{Rows: []device.RowData{drawRows(t, n, slots, capRows, 1)}}
 		against(t, d, 0, s, func(r *rig) {
-			r.prog.Add(&device.RingWrite{Name: "write", Rows: r.prog.NewRows("rows", n, 0), X: r.tensor("x", n, width, x), To: r.ring("ring", slots, capRows, width, ring)})
+			r.prog.Add(&device.RingWrite{Name: "write", Rows: r.prog.NewRows("rows", n, 0), X: r.tensor("x", n, width, x), To: r.ring("ring", slots, capRows, width, false, ring)})
 		})
 	})
 }
