@@ -73,7 +73,12 @@ func (s *Session) accept(d *decodeStep, rows int) error {
 	}
 	for i, id := range ids {
 		if i > 0 && d.clock.Tokens()[i] != ids[i-1] {
-			break
+			hints := make([]decoder.Hint, 0, len(ids)-i)
+			for j := i; j < len(ids); j++ {
+				hints = append(hints, decoder.Hint{In: d.clock.Tokens()[j], Out: ids[j]})
+			}
+			s.drafter.Hints(hints)
+			return nil
 		}
 		if id < 0 || math.IsInf(float64(top[2*i]), 0) {
 			return fmt.Errorf("runtime: position %d: the logits are not finite: the weights or the device are damaged", s.decoded)
@@ -81,7 +86,7 @@ func (s *Session) accept(d *decodeStep, rows int) error {
 		s.decoded++
 		s.emit(id, top[2*i]-top[2*i+1])
 		if s.ended {
-			break
+			return nil
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ type Engine struct {
 	model *models.Model
 	enc   *encoder.Weights
 	dec   *decoder.Weights
-	// halfKV keeps keys and values in F16.
+	// halfKV keeps keys and values in F16: beside quantised weights only, whose error is far larger.
 	halfKV bool
 
 	mu  sync.Mutex
@@ -39,7 +39,11 @@ func Open(m *models.Model, dev device.Device) (*Engine, error) {
 		enc.Free()
 		return nil, fmt.Errorf("runtime: %s: %w", m.Name, err)
 	}
-	return &Engine{dev: dev, model: m, enc: enc, dec: dec, ada: map[int][]float32{}}, nil
+	wq, err := m.Matrix(models.DecoderLayer(0, models.WQ))
+	if err != nil {
+		return nil, fmt.Errorf("runtime: %s: %w", m.Name, err)
+	}
+	return &Engine{dev: dev, model: m, enc: enc, dec: dec, halfKV: wq.Format.Grouped(), ada: map[int][]float32{}}, nil
 }
 
 // Model is the model that the engine runs.

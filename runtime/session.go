@@ -46,7 +46,7 @@ const longestRun = 8
 
 // rowCost is what one more position adds to a decoder step, in steps of one: little, since reading the weights
 // dominates. It only decides how daring the guesses are.
-const rowCost = 0.12
+const rowCost = 0.04
 
 // Session transcribes one stream. It must be used by one goroutine at a time.
 type Session struct {
@@ -139,7 +139,9 @@ func (s *Session) allocate() (err error) {
 		return err
 	}
 	prompt := s.schedule.PromptLen()
-	if s.encState, err = encoder.NewState(dev, e.enc, 1, chunkTicks[0], prompt+chunkTicks[0], e.halfKV); err != nil {
+	// Before the decoder runs, the encoder may be ahead by a prompt not yet complete and two blocks.
+	ahead := prompt + 2*chunkTicks[0]
+	if s.encState, err = encoder.NewState(dev, e.enc, 1, chunkTicks[0], ahead, e.halfKV); err != nil {
 		return err
 	}
 	if s.decState, err = decoder.NewState(dev, e.dec, 1, max(prompt, longestRun), e.halfKV); err != nil {
@@ -314,18 +316,22 @@ func (s *Session) advance(pcm []float32) error {
 	if s.ended {
 		return nil
 	}
-	// The longest chunks first; what does not fill one waits until all of pcm is in. Frames never pile up.
+	// The longest chunks first; what does not fill one waits until all of pcm is in. Frames never pile up. The decoder
+	// follows once the short chunks are through, so that its runs are not cut short.
 	block := chunkTicks[0] * encoder.TickSamples
 	for len(pcm) > 0 && !s.ended {
 		n := min(block, len(pcm))
 		s.frames = s.mel.Write(s.frames, pcm[:n])
 		pcm = pcm[n:]
 		for i := range s.encode {
-			for (i == 0 || len(pcm) == 0) && s.ready() >= s.encode[i].ticks && !s.ended {
-				if s.err = s.run(&s.encode[i]); s.err != nil {
+			for (i == 0 || len(pcm) == 0) && s.ready() >= s.encode[i].ticks {
+				if s.err = s.runEncoder(&s.encode[i]); s.err != nil {
 					return s.err
 				}
 			}
+		}
+		if s.err = s.runDecoder(); s.err != nil {
+			return s.err
 		}
 	}
 	return nil
@@ -333,13 +339,6 @@ func (s *Session) advance(pcm []float32) error {
 
 // ready is the number of whole ticks of mel frames at hand.
 func (s *Session) ready() int { return len(s.frames) / (encoder.TickFrames * s.mel.Bins()) }
-
-func (s *Session) run(c *chunk) error {
-	if err := s.runEncoder(c); err != nil {
-		return err
-	}
-	return s.runDecoder()
-}
 
 func (s *Session) runEncoder(c *chunk) error {
 	began := time.Now()
