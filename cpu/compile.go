@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"unsafe"
 
 	"voxtral/internal/device"
@@ -262,12 +261,7 @@ func (c *compiler) address(m *device.Memory) unsafe.Pointer {
 }
 
 func (c *compiler) rows(set *device.RowSet) *C.struct_cpu_rows {
-	i := slices.Index(c.prog.Sets, set)
-	if i < 0 || i != set.Index {
-		c.fail(errors.New("its rows are no set of this program"))
-		return nil
-	}
-	return c.sets[i].c
+	return c.sets[set.Index].c
 }
 
 func (c *compiler) weight(w device.Weight) *weight {

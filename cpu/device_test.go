@@ -117,9 +117,9 @@ func TestMisuse(t *testing.T) {
 	require.ErrorContains(t, err, "op norm: stray is not memory of this program")
 
 	p = &device.Program{Name: "prog"}
-	p.Add(&device.RingWrite{Name: "write", Rows: &device.RowSet{Rows: 1}, X: p.NewScratch("x", 1, 1), To: p.BindRing("r", nil, 1, 1, 1, false)})
+	p.Add(&device.RingWrite{Name: "write", Rows: &device.RowSet{Name: "stray", Rows: 1}, X: p.NewScratch("x", 1, 1), To: p.BindRing("r", nil, 1, 1, 1, false)})
 	_, err = d.Compile(p)
-	require.ErrorContains(t, err, "op write: its rows are no set of this program")
+	require.ErrorContains(t, err, "op write: its row set stray is not the program's")
 
 	_, err = d.Pack(device.WeightDesc{Name: "w"})
 	require.ErrorContains(t, err, `weight "w" has no parts`)

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 
 	"voxtral/sdpa"
@@ -15,6 +16,8 @@ type Op interface {
 	check() error
 	// reads returns the row set whose slots (below slots, if > 0) and tokens (below vocab, if > 0) the op indexes with.
 	reads() (set *RowSet, slots, vocab int)
+	// checkRun checks a step's run of rows of one slot.
+	checkRun(from, rows int) error
 }
 
 // Name is the label of an op, such as "dec.3.attn".
@@ -22,6 +25,8 @@ type Name string
 
 // Label returns the name.
 func (n Name) Label() string { return string(n) }
+
+func (n Name) checkRun(int, int) error { return nil }
 
 // Activation is applied by Linear after the bias.
 type Activation uint8
@@ -150,6 +155,9 @@ func (o *RingWrite) reads() (*RowSet, int, int)  { return o.Rows, o.To.Slots, 0 
 func (o *Argmax) reads() (*RowSet, int, int)     { return nil, 0, 0 }
 
 func (o *EmbedAdd) check() error {
+	if o.Rows == nil {
+		return errNoRows
+	}
 	if !o.Rows.HasTokens {
 		return fmt.Errorf("row set %s carries no tokens", o.Rows.Name)
 	}
@@ -189,10 +197,33 @@ func (o *Linear) check() error {
 		}
 		n /= 2
 	}
+	if o.Y.overlaps(o.X) {
+		return fmt.Errorf("output and input share elements of %s", o.X.Mem.Name)
+	}
 	return first(shape("output", o.Y, o.X.Rows, n), optional("residual", o.Residual, o.X.Rows, n))
 }
 
+func (o *RopeAppend) checkRun(_, rows int) error { return ringHolds(o.Spec, o.K, rows) }
+func (o *Attention) checkRun(_, rows int) error  { return ringHolds(o.Spec, o.K, rows) }
+
+func ringHolds(s sdpa.Spec, k Ring, rows int) error {
+	if need := s.RingCap(rows); k.Cap < need {
+		return fmt.Errorf("ring of %d rows is too short: window %d and %d rows in a step need %d", k.Cap, s.Window, rows, need)
+	}
+	return nil
+}
+
+func (o *ConvWindow) checkRun(from, rows int) error {
+	if from%o.Stride != 0 || rows%o.Stride != 0 {
+		return fmt.Errorf("its %d rows from row %d on are no multiples of stride %d", rows, from, o.Stride)
+	}
+	return nil
+}
+
 func (o *RopeAppend) check() error {
+	if o.Rows == nil {
+		return errNoRows
+	}
 	if o.Rows.RotaryDim != o.Spec.HeadDim {
 		return fmt.Errorf("row set %s has rotary dimension %d, heads have %d", o.Rows.Name, o.Rows.RotaryDim, o.Spec.HeadDim)
 	}
@@ -200,6 +231,9 @@ func (o *RopeAppend) check() error {
 }
 
 func (o *Attention) check() error {
+	if o.Rows == nil {
+		return errNoRows
+	}
 	return first(attentionShapes(o.Spec, o.Rows, o.QKV, o.K, o.V), shape("output", o.Y, o.Rows.Rows, o.Spec.QDim()))
 }
 
@@ -210,13 +244,13 @@ func attentionShapes(s sdpa.Spec, rows *RowSet, qkv Tensor, k, v Ring) error {
 	if k.Slots != v.Slots || k.Cap != v.Cap || k.Half != v.Half {
 		return fmt.Errorf("key ring [%d, %d] (half: %t) and value ring [%d, %d] (half: %t) differ", k.Slots, k.Cap, k.Half, v.Slots, v.Cap, v.Half)
 	}
-	if need := s.RingCap((rows.Rows + k.Slots - 1) / k.Slots); k.Cap < need {
-		return fmt.Errorf("ring of %d rows is too short: window %d and %d rows in a step need %d", k.Cap, s.Window, rows.Rows, need)
-	}
-	return nil
+	return ringHolds(s, k, (rows.Rows+k.Slots-1)/k.Slots)
 }
 
 func (o *ConvWindow) check() error {
+	if o.Rows == nil {
+		return errNoRows
+	}
 	if o.Stride != 1 && o.Stride != 2 {
 		return fmt.Errorf("stride %d, want 1 or 2", o.Stride)
 	}
@@ -231,6 +265,9 @@ func (o *ConvWindow) check() error {
 }
 
 func (o *RingWrite) check() error {
+	if o.Rows == nil {
+		return errNoRows
+	}
 	if o.To.Half {
 		return fmt.Errorf("the target ring must be F32")
 	}
@@ -240,6 +277,8 @@ func (o *RingWrite) check() error {
 func (o *Argmax) check() error {
 	return first(shape("logits", o.X, o.X.Rows, o.X.Cols), shape("ids", o.IDs, o.X.Rows, 1), shape("top", o.Top, o.X.Rows, 2))
 }
+
+var errNoRows = errors.New("it has no row set")
 
 func first(errs ...error) error {
 	for _, err := range errs {

@@ -1,6 +1,9 @@
 package device
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Program is a straight list of ops. Build it with the New… methods, append ops with Add, then Compile it on a device.
 type Program struct {
@@ -94,6 +97,10 @@ func (t Tensor) Reshape(rows, cols int) Tensor {
 	return t
 }
 
+func (t Tensor) overlaps(u Tensor) bool {
+	return t.Mem == u.Mem && t.Offset < u.Offset+u.Rows*u.Cols && u.Offset < t.Offset+t.Rows*t.Cols
+}
+
 // IsZero says that the tensor was left out.
 func (t Tensor) IsZero() bool { return t.Mem == nil }
 
@@ -108,6 +115,9 @@ func (p *Program) Validate() error {
 		}
 	}
 	for _, op := range p.Ops {
+		if set, _, _ := op.reads(); set != nil && (set.Index >= len(p.Sets) || p.Sets[set.Index] != set) {
+			return fmt.Errorf("program %s: op %s: its row set %s is not the program's", p.Name, op.Label(), set.Name)
+		}
 		if err := op.check(); err != nil {
 			return fmt.Errorf("program %s: op %s: %w", p.Name, op.Label(), err)
 		}
@@ -131,13 +141,43 @@ func (p *Program) CheckStep(s *Step) error {
 			return fmt.Errorf("program %s: row set %s: step has %d slots, %d positions, %d tokens, %d and %d rotary values for %d rows of rotary dimension %d",
 				p.Name, set.Name, len(r.Slot), len(r.Pos), len(r.Token), len(r.Cos), len(r.Sin), set.Rows, set.RotaryDim)
 		}
-		for j := range r.Slot {
-			if r.Slot[j] >= 0 && r.Pos[j] < 0 {
-				return fmt.Errorf("program %s: row set %s: row %d has position %d", p.Name, set.Name, j, r.Pos[j])
-			}
+		if err := r.check(); err != nil {
+			return fmt.Errorf("program %s: row set %s: %w", p.Name, set.Name, err)
 		}
 	}
 	return p.checkStepIndices(s)
+}
+
+// check wants the rows of a slot side by side, at consecutive positions.
+func (r *RowData) check() error {
+	for j, slot := range r.Slot {
+		switch {
+		case slot < 0:
+		case r.Pos[j] < 0:
+			return fmt.Errorf("row %d has position %d", j, r.Pos[j])
+		case j > 0 && r.Slot[j-1] == slot:
+			if r.Pos[j] != r.Pos[j-1]+1 {
+				return fmt.Errorf("row %d of slot %d has position %d after %d: positions must be consecutive", j, slot, r.Pos[j], r.Pos[j-1])
+			}
+		case slices.Contains(r.Slot[:j], slot):
+			return fmt.Errorf("the rows of slot %d are not side by side", slot)
+		}
+	}
+	return nil
+}
+
+// runs yields the rows from..to−1 of each active slot.
+func (r *RowData) runs(yield func(from, to int) bool) {
+	for from := 0; from < len(r.Slot); {
+		to := from + 1
+		for to < len(r.Slot) && r.Slot[to] == r.Slot[from] {
+			to++
+		}
+		if r.Slot[from] >= 0 && !yield(from, to) {
+			return
+		}
+		from = to
+	}
 }
 
 func (p *Program) checkStepIndices(s *Step) error {
@@ -147,6 +187,11 @@ func (p *Program) checkStepIndices(s *Step) error {
 			continue
 		}
 		r := &s.Rows[set.Index]
+		for from, to := range r.runs {
+			if err := op.checkRun(from, to-from); err != nil {
+				return fmt.Errorf("program %s: op %s: slot %d: %w", p.Name, op.Label(), r.Slot[from], err)
+			}
+		}
 		for j := range r.Slot {
 			if slots > 0 && int(r.Slot[j]) >= slots {
 				return fmt.Errorf("program %s: op %s: row %d is in slot %d of %d", p.Name, op.Label(), j, r.Slot[j], slots)

@@ -155,4 +155,29 @@ func TestCompileAndRunRefuse(t *testing.T) {
 	require.ErrorContains(t, exec.Run(&device.Step{Rows: []device.RowData{{Slot: []int32{1}, Pos: []int32{0}}}}), "slot 1 of 1")
 	require.ErrorContains(t, exec.Run(&device.Step{Rows: []device.RowData{{Slot: []int32{0}, Pos: []int32{-1}}}}), "position -1")
 	require.NoError(t, exec.Run(&device.Step{Rows: []device.RowData{{Slot: []int32{-1}, Pos: []int32{0}}}}))
+
+	two := &device.Program{Name: "prog"}
+	set := two.NewRows("rows", 4, 2)
+	long := two.BindRing("ring", buffer32(t, d, make([]float32, 2*5*2)), 2, 5, 2, false)
+	two.Add(&device.Attention{Name: "attn", Rows: set, Spec: spec, Y: two.NewScratch("y", 4, 4), QKV: two.NewScratch("qkv", 4, 8), K: long, V: long})
+	exec, err = d.Compile(two)
+	require.NoError(t, err)
+	step := func(slot, pos []int32) error {
+		return exec.Run(&device.Step{Rows: []device.RowData{{Slot: slot, Pos: pos, Cos: make([]float32, 4), Sin: make([]float32, 4)}}})
+	}
+	require.NoError(t, step([]int32{1, 1, 0, 0}, []int32{7, 8, 0, 1}))
+	require.ErrorContains(t, step([]int32{1, 1, 0, 0}, []int32{7, 9, 0, 1}), "positions must be consecutive")
+	require.ErrorContains(t, step([]int32{1, 0, 0, 1}, []int32{7, 0, 1, 8}), "slot 1 are not side by side")
+	require.ErrorContains(t, step([]int32{1, 1, 1, 0}, []int32{7, 8, 9, 0}), "slot 1: ring of 5 rows is too short")
+
+	same := &device.Program{Name: "prog"}
+	square, err := d.Pack(device.WeightDesc{Name: "w", Parts: []device.Part{f32Part([][]float32{{1, 2}, {3, 4}})}})
+	require.NoError(t, err)
+	x := same.NewScratch("x", 2, 2)
+	same.Add(&device.Linear{Name: "linear", Y: x, X: x, W: square})
+	_, err = d.Compile(same)
+	require.ErrorContains(t, err, "share elements of x")
+	same.Ops = []device.Op{&device.RingWrite{Name: "ring"}}
+	_, err = d.Compile(same)
+	require.ErrorContains(t, err, "no row set")
 }
