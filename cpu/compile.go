@@ -20,7 +20,8 @@ type compiler struct {
 	*exec
 	mem       map[*device.Memory]unsafe.Pointer
 	list      []C.struct_cpu_command
-	perWorker int // floats of scratch
+	perWorker int            // floats of scratch
+	prepared  unsafe.Pointer // activations of the Linear at hand
 	err       error
 }
 
@@ -54,6 +55,7 @@ func (c *compiler) compile() error {
 		c.mem[m] = b.ptr
 		c.bound = append(c.bound, b)
 	}
+	c.prepared = unsafe.Pointer(unsafe.SliceData(must(c, c.preparedBytes(), alloc[byte])))
 	for _, op := range c.prog.Ops {
 		from := len(c.list)
 		c.op(op)
@@ -63,6 +65,9 @@ func (c *compiler) compile() error {
 		out := op.Out()
 		c.ops = append(c.ops, span{from, len(c.list)})
 		c.outs = append(c.outs, unsafe.Slice((*float32)(unsafe.Pointer(c.floats(out))), out.Rows*out.Cols))
+	}
+	if c.fuse(); c.err != nil {
+		return c.err
 	}
 	c.commands = must(c, len(c.list), alloc[C.struct_cpu_command])
 	copy(c.commands, c.list)
@@ -123,7 +128,7 @@ func (c *compiler) op(op device.Op) {
 			return &a.units, &a.per
 		})
 	case *device.Linear:
-		c.linear(o)
+		c.linear(fused{Linear: o})
 	case *device.RopeAppend:
 		add(c, C.cpu_kernel(C.cpu_rope_append), o.Rows.Rows, o.QKV.Cols, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
 			c.attention(a, o.Spec, o.Rows, o.QKV, o.K, o.V)
@@ -159,25 +164,6 @@ func (c *compiler) op(op device.Op) {
 	default:
 		c.fail(fmt.Errorf("ops of type %T are not supported", op))
 	}
-}
-
-func (c *compiler) linear(o *device.Linear) {
-	w := c.weight(o.W)
-	if w == nil {
-		return
-	}
-	step := C.CPU_TILE // outputs of a tile
-	if o.Act == device.SwiGLU {
-		step /= 2
-	}
-	m, tiles := o.X.Rows, (o.Y.Cols+step-1)/step
-	per := min(fairShare(tiles, w.cols*m*C.CPU_TILE, c.dev.threads), panelTiles(w.cols))
-	c.scratchFor(per * C.CPU_TILE * pad(w.cols))
-	addChunks(c, c.dev.kernels.linear, tiles, per, func(a *C.struct_cpu_linear) (units, perChunk *C.int32_t) {
-		a.y, a.x, a.w, a.bias, a.residual = c.floats(o.Y), c.floats(o.X), w.c, c.floats(o.Bias), c.floats(o.Residual)
-		a.m, a.outputs, a.act = C.int32_t(m), C.int32_t(o.Y.Cols), C.int32_t(o.Act)
-		return &a.units, &a.per
-	})
 }
 
 func (c *compiler) attention(a *C.struct_cpu_attention, s sdpa.Spec, rows *device.RowSet, qkv device.Tensor, k, v device.Ring) {
@@ -217,12 +203,6 @@ func fairShare(units, work, threads int) int {
 		return units
 	}
 	return min(units, max(1, units/(threads*chunksPerThread), minChunkWork/work))
-}
-
-// panelTiles is how many tiles of weights to unpack at a time, about half of a common second-level cache.
-func panelTiles(cols int) int {
-	const bytes = 256 << 10
-	return max(1, bytes/(4*C.CPU_TILE*pad(cols)))
 }
 
 // pad rounds up to whole blocks of elements.

@@ -61,8 +61,26 @@ struct cpu_linear {
 	const struct cpu_weight *w;
 	const float *bias;           // [w->rows] or NULL
 	const float *residual;       // [m][outputs] or NULL
+	const void *prepared;        // x, as the kernel of packed weights wants it
+	struct cpu_top *top;         // [chunks][m]: takes the two largest of a chunk's outputs instead of y, or NULL
 	int32_t m, outputs, act;
-	int32_t units, per;          // tiles of four weight rows
+	int32_t units, per;          // tiles of four weight rows, strips for packed weights
+};
+
+// The two largest values seen so far and the first place of the larger; −1 and NaNs after a NaN.
+struct cpu_top {
+	float best, next;
+	int32_t id;
+};
+
+struct cpu_prepare {
+	void *prepared;
+	const float *x;              // [m][k]
+	const float *gain, *ada;     // of an RMSNorm to apply first, or NULL; as cpu_rmsnorm has them
+	const struct cpu_rows *rows; // only with ada
+	int32_t m, k, format;
+	int32_t units, per;          // groups of rows
+	float eps;
 };
 
 struct cpu_rmsnorm {
@@ -113,6 +131,8 @@ struct cpu_argmax {
 	int32_t *ids;                // [units]
 	float *top;                  // [units][2]
 	int32_t vocab, units, per;   // rows
+	const struct cpu_top *tops;  // merge only: [chunks][units]
+	int32_t chunks;
 };
 
 // A kernel computes one chunk. scratch belongs to the worker and holds no values between chunks.
@@ -124,6 +144,15 @@ struct cpu_command {
 	int32_t chunks;
 };
 
+// Linear over int8 and int4 weights whose activations are rounded and laid out beforehand. linear is NULL where floats do
+// as well.
+struct cpu_packed {
+	cpu_kernel prepare, linear;
+	int32_t strip;                // weight rows of a unit
+	int32_t rows, columns, bytes; // prepared activations take so many bytes for every rows × columns begun
+	int32_t scratch, row_scratch; // floats of scratch, and more for each row begun
+};
+
 // The kernels that differ by instruction set. block is how many activation rows share one pass over a weight tile in
 // registers; longer batches first unpack the tile to scratch.
 struct cpu_kernels {
@@ -131,6 +160,7 @@ struct cpu_kernels {
 	int32_t block;
 	cpu_kernel linear, rmsnorm, attention;
 	void (*dequant)(float *dst, const struct cpu_weight *w, int32_t row);
+	struct cpu_packed packed;
 };
 
 // Tables of the instruction sets that were compiled in, by name; NULL for others.
@@ -143,6 +173,32 @@ void cpu_conv_window(const void *args, int32_t chunk, float *scratch);
 void cpu_conv_tail(const void *args, int32_t chunk, float *scratch);
 void cpu_ring_copy(const void *args, int32_t chunk, float *scratch);
 void cpu_argmax_rows(const void *args, int32_t chunk, float *scratch);
+void cpu_argmax_merge(const void *args, int32_t chunk, float *scratch);
+
+// The chunk's part of a->top, emptied; NULL if there is none.
+struct cpu_top *cpu_tops(const struct cpu_linear *a, int32_t chunk, int32_t first);
+
+static inline void cpu_top_add(struct cpu_top *t, float x, int32_t id)
+{
+	if (x <= t->next)
+		return;
+	if (x > t->best) {
+		*t = (struct cpu_top){.best = x, .next = t->best, .id = id};
+	} else if (x > t->next) {
+		t->next = x;
+	} else { // neither above nor below
+		*t = (struct cpu_top){.best = __builtin_nanf(""), .next = __builtin_nanf(""), .id = -1};
+	}
+}
+
+// The ada scale of a row, NULL if there is none.
+static inline const float *cpu_ada_row(const struct cpu_prepare *a, int32_t row)
+{
+	return a->ada && a->rows->slot[row] >= 0 ? a->ada + (int64_t)a->rows->slot[row] * a->k : NULL;
+}
+
+// Asks the system for AMX; 0 if there is none to be had.
+int32_t cpu_amx_permit(void);
 
 // The units of a chunk.
 #define CPU_CHUNK(a, chunk, from, to) \

@@ -23,6 +23,7 @@ type exec struct {
 	sets     []rowSet
 	commands []C.struct_cpu_command // in C memory
 	ops      []span                 // the commands of each op
+	fast     span                   // the commands of the whole program, ops fused
 	outs     [][]float32            // what each op produces, in C memory
 	scratch  *C.float
 	stride   C.int64_t // floats of scratch of a thread
@@ -49,7 +50,7 @@ func (e *exec) Run(s *device.Step) error {
 		e.sets[i].load(&s.Rows[i])
 	}
 	if s.Trace == nil && s.Profile == nil {
-		e.run(span{0, len(e.commands)})
+		e.run(e.fast)
 		return nil
 	}
 	for i, op := range e.prog.Ops {

@@ -1,5 +1,10 @@
 package cpu
 
+/*
+#include "cpu.h"
+*/
+import "C"
+
 import (
 	"fmt"
 	"os"
@@ -21,6 +26,9 @@ func instructionSets() []string {
 		sets = append(sets, "avx2")
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 			sets = append(sets, "avx512")
+			if x.HasAMXTile && x.HasAMXBF16 && x.HasAVX512BF16 && C.cpu_amx_permit() != 0 {
+				sets = append(sets, "amx")
+			}
 		}
 	}
 	return sets

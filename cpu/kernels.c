@@ -3,17 +3,24 @@
 
 #include <string.h>
 
+#define FLOATS(name, isa, rows) {#name, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa,
 #define TABLE(isa, rows) \
 	void cpu_linear_##isa(const void *, int32_t, float *); \
 	void cpu_rmsnorm_##isa(const void *, int32_t, float *); \
 	void cpu_attention_##isa(const void *, int32_t, float *); \
 	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t); \
-	static const struct cpu_kernels isa = {#isa, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa}
+	static const struct cpu_kernels isa = FLOATS(isa, isa, rows) {0}}
 
 TABLE(generic, 2);
 #if defined(__x86_64__)
 TABLE(avx2, 2);
 TABLE(avx512, 4);
+
+#if defined(__linux__)
+void cpu_prepare_amx(const void *, int32_t, float *);
+void cpu_grouped_amx(const void *, int32_t, float *);
+static const struct cpu_kernels amx = FLOATS(amx, avx512, 4) {cpu_prepare_amx, cpu_grouped_amx, 32, 16, 32, 16 * 64, 8192, 32}};
+#endif
 #endif
 
 static const struct cpu_kernels *const tables[] = {
@@ -21,6 +28,9 @@ static const struct cpu_kernels *const tables[] = {
 #if defined(__x86_64__)
 	&avx2,
 	&avx512,
+#if defined(__linux__)
+	&amx,
+#endif
 #endif
 };
 

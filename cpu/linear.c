@@ -21,7 +21,8 @@ fn void NAME(tile_weights)(const struct cpu_linear *a, int32_t tile, struct cpu_
 }
 
 // Bias, activation, residual and store for rows m.. of a tile.
-TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t tile, int32_t m, int rows, float sum[CPU_TILE][BLOCK_ROWS])
+TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t tile, int32_t m, int rows, float sum[CPU_TILE][BLOCK_ROWS],
+	struct cpu_top *top)
 {
 	const int32_t step = a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE, n = tile * step;
 	const int32_t count = a->outputs - n < step ? a->outputs - n : step;
@@ -35,7 +36,11 @@ TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t tile, int32_
 				v = v / (1 + expf(-v)) * up;
 			}
 			const int64_t at = (int64_t)(m + i) * a->outputs + n + r;
-			a->y[at] = v + (a->residual ? a->residual[at] : 0);
+			v += a->residual ? a->residual[at] : 0;
+			if (top)
+				cpu_top_add(&top[m + i], v, n + r);
+			else
+				a->y[at] = v;
 		}
 	}
 }
@@ -74,7 +79,7 @@ TARGET void NAME(cpu_dequant)(float *dst, const struct cpu_weight *w, int32_t ro
 }
 
 // A tile whose weights are read once, straight from their format: up to BLOCK_ROWS activation rows.
-TARGET static void NAME(narrow)(const struct cpu_linear *a, int32_t tile, const struct cpu_row w[CPU_TILE])
+TARGET static void NAME(narrow)(const struct cpu_linear *a, int32_t tile, const struct cpu_row w[CPU_TILE], struct cpu_top *top)
 {
 	float sum[CPU_TILE][BLOCK_ROWS];
 	const int32_t k = a->w->cols;
@@ -95,11 +100,11 @@ TARGET static void NAME(narrow)(const struct cpu_linear *a, int32_t tile, const 
 	default:
 		NAME(tile_rows)(CPU_INT4, a->m, sum, w, a->x, k, k, ahead);
 	}
-	NAME(finish)(a, tile, 0, a->m, sum);
+	NAME(finish)(a, tile, 0, a->m, sum, top);
 }
 
 // Tiles of many activation rows, or of mixed formats: unpacks the weight rows, then passes the activations over them all.
-TARGET static void NAME(wide)(const struct cpu_linear *a, int32_t from, int32_t to, float *scratch)
+TARGET static void NAME(wide)(const struct cpu_linear *a, int32_t from, int32_t to, float *scratch, struct cpu_top *top)
 {
 	const int32_t k = a->w->cols;
 	const int64_t padded = cpu_padded(k);
@@ -116,7 +121,7 @@ TARGET static void NAME(wide)(const struct cpu_linear *a, int32_t from, int32_t 
 			for (int r = 0; r < CPU_TILE; r++)
 				w[r] = (struct cpu_row){.data = (const uint8_t *)(scratch + ((tile - from) * CPU_TILE + r) * padded)};
 			NAME(tile_f32)(rows, sum, w, a->x + (int64_t)m * k, k, k);
-			NAME(finish)(a, tile, m, rows, sum);
+			NAME(finish)(a, tile, m, rows, sum, top);
 		}
 	}
 }
@@ -125,8 +130,9 @@ TARGET void NAME(cpu_linear)(const void *args, int32_t chunk, float *scratch)
 {
 	const struct cpu_linear *a = args;
 	CPU_CHUNK(a, chunk, from, to);
+	struct cpu_top *top = cpu_tops(a, chunk, from * CPU_TILE);
 	if (a->m > BLOCK_ROWS) {
-		NAME(wide)(a, from, to, scratch);
+		NAME(wide)(a, from, to, scratch, top);
 		return;
 	}
 	for (int32_t tile = from; tile < to; tile++) {
@@ -136,9 +142,9 @@ TARGET void NAME(cpu_linear)(const void *args, int32_t chunk, float *scratch)
 		for (int r = 1; r < CPU_TILE; r++)
 			same &= w[r].format == w[0].format && w[r].group_shift == w[0].group_shift;
 		if (same)
-			NAME(narrow)(a, tile, w);
+			NAME(narrow)(a, tile, w, top);
 		else
-			NAME(wide)(a, tile, tile + 1, scratch);
+			NAME(wide)(a, tile, tile + 1, scratch, top);
 	}
 }
 #endif

@@ -1,25 +1,17 @@
 // RMSNorm: Y [n, d] = X · (mean(X²) + eps)^-½ · gain, times 1 + ada[slot] if given. Y may be X.
 //
-// Squares are summed in float lanes from left to right; the relative error is below d/LANES · 2⁻²⁴.
+// The relative error is below d/LANES · 2⁻²⁴.
 #ifndef VARIANTS_OF
 #define VARIANTS_OF "rmsnorm.c"
 #include "variants.h"
 #else
 #include "simd.h"
+#include "norm.h"
 
 TARGET static void NAME(norm_row)(const struct cpu_rmsnorm *a, float *y, const float *x, const float *ada)
 {
-	const int32_t d = a->d, whole = d / LANES * LANES;
-	vf acc = NAME(v_zero)();
-	for (int32_t i = 0; i < whole; i += LANES) {
-		const vf v = NAME(v_load)(x + i);
-		acc = NAME(v_fma)(v, v, acc);
-	}
-	float sum = NAME(v_sum)(acc);
-	for (int32_t i = whole; i < d; i++)
-		sum += x[i] * x[i];
-	const float s = 1 / sqrtf(sum / (float)d + a->eps);
-	for (int32_t i = 0; i < d; i++)
+	const float s = NAME(norm_factor)(x, a->d, a->eps);
+	for (int32_t i = 0; i < a->d; i++)
 		y[i] = x[i] * s * a->gain[i] * (ada ? 1 + ada[i] : 1);
 }
 

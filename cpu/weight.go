@@ -19,6 +19,7 @@ type weight struct {
 	dev        *Device
 	c          *C.struct_cpu_weight
 	rows, cols int
+	packed     bool // int8 or int4, all parts alike
 }
 
 func (w *weight) Rows() int { return w.rows }
@@ -29,7 +30,11 @@ func (d *Device) Pack(desc device.WeightDesc) (device.Weight, error) {
 	if err := desc.Validate(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	w := &weight{dev: d, rows: desc.Rows(), cols: desc.Cols()}
+	w := &weight{dev: d, rows: desc.Rows(), cols: desc.Cols(), packed: desc.Parts[0].Format.Grouped()}
+	for i := range desc.Parts {
+		p := &desc.Parts[i]
+		w.packed = w.packed && p.Format == desc.Parts[0].Format && p.Group == desc.Parts[0].Group
+	}
 	if w.rows > math.MaxInt32 || w.cols > math.MaxInt32-128 {
 		return nil, fmt.Errorf("cpu: weight %q: [%d, %d] is too large", desc.Name, w.rows, w.cols)
 	}
