@@ -48,8 +48,9 @@ RTF is seconds of work for a second of audio: below 1 is faster than real time. 
 comes whole (offline), in ticks of 80 ms as fast as possible (streaming), or when a
 microphone would deliver them (paced; waiting is no work). A tick's latency is the time
 from its last sample to the end of the call that heard it; in paced mode a tick that has
-to wait for the one before it is later by that. Before all that, a warm-up is run that is
-not counted.
+to wait for the one before it is later by that. The first text is counted from the start
+of the audio; offline, it can be read when all of the file has been heard. Before all
+that, a warm-up is run that is not counted.
 
 --synthetic builds a model of full size with random weights, so that speed can be known
 without the published one. It is written once, in packed form, and kept.
@@ -189,17 +190,26 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	defer func() { err = errors.Join(err, subject.Close()) }()
 	r, err := bench.Measure(ctx, subject, pcm, bench.Options{
 		Mode: mode, Repeat: f.repeat, Commit: buildVersion().commit,
-		Probe: func(ctx context.Context) (bench.Machine, error) { return probe(ctx, dev) },
-		Progress: func(what string, done, total int) {
-			c.begin(what)
-			c.progress(int64(done), int64(total), "")
-		},
+		Probe:    func(ctx context.Context) (bench.Machine, error) { return probe(ctx, dev) },
+		Progress: c.phases(),
 	})
 	if err != nil {
 		return err
 	}
 	c.end()
 	return f.print(cmd.OutOrStdout(), r)
+}
+
+// phases shows one bar after the other.
+func (c *console) phases() func(what string, done, total int) {
+	current := ""
+	return func(what string, done, total int) {
+		if what != current {
+			current = what
+			c.begin(what)
+		}
+		c.progress(int64(done), int64(total), "")
+	}
 }
 
 func (f *benchFlags) print(out io.Writer, r *bench.Report) error {

@@ -11,6 +11,7 @@
 //	output.go      where transcripts go: text as it is decoded, files written in one step
 //	quantize.go    voxtral quantize
 //	inspect.go     voxtral inspect
+//	bench.go       voxtral bench; the measuring is in internal/bench
 //	devices.go     voxtral devices
 //	version.go     voxtral version
 //	table.go       aligned columns
@@ -91,7 +92,7 @@ func report(w io.Writer, cmd *cobra.Command, err error) int {
 // plain is an error in one line, without the name of the package that found it.
 func plain(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	for _, pkg := range []string{"audio: ", "models: ", "runtime: ", "cpu: "} {
+	for _, pkg := range []string{"audio: ", "models: ", "runtime: ", "cpu: ", "bench: "} {
 		if rest, ok := strings.CutPrefix(text, pkg); ok {
 			return rest
 		}

@@ -36,7 +36,7 @@ func Speech(seconds float64) []float32 {
 		if hissing && at < 0.3 {
 			source = rng.NormFloat64()
 		}
-		pcm[i] = float32(0.12*envelope*(low.next(source)+high.next(source)/2) + 1e-4*rng.NormFloat64())
+		pcm[i] = float32(0.6*envelope*(low.next(source)+high.next(source)/2) + 1e-4*rng.NormFloat64())
 	}
 	for i := range pcm {
 		pcm[i] = min(max(pcm[i], -1), 1)

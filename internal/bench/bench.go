@@ -102,7 +102,7 @@ func Measure(ctx context.Context, s *Subject, pcm []float32, opt Options) (*Repo
 	}
 	m := &measurement{Subject: s, pcm: pcm, opt: opt}
 	if err := m.all(ctx); err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
+		return nil, err
 	}
 	return m.report(), nil
 }
