@@ -24,7 +24,7 @@ func (c *compiler) linear(o fused) {
 		return
 	}
 	m, k := o.X.Rows, w.cols
-	kernel, strip, perChunk := c.dev.kernels.linear, C.CPU_TILE, 0
+	kernel, strip := c.dev.kernels.linear, C.CPU_TILE
 	packed := c.packed(w)
 	if packed != nil {
 		kernel, strip = packed.linear, int(packed.strip)
@@ -35,6 +35,7 @@ func (c *compiler) linear(o fused) {
 		strip /= 2
 	}
 	units := (o.Y.Cols + strip - 1) / strip
+	var perChunk int
 	if packed != nil {
 		perChunk = longShare(units, c.dev.threads)
 	} else {
