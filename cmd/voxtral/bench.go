@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,9 +41,10 @@ type benchFlags struct {
 func newBench() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench [flags] [FILE]",
+		Use:   "bench [flags] [FILE...]",
 		Short: "Measure speed: real-time factor, latency, and how close to the machine's limits",
-		Long: `Measure how fast a model transcribes a file, or --seconds of a noise like speech.
+		Long: `Measure how fast a model transcribes files, or --seconds of a noise like speech. Every
+file is a stream of its own.
 
 RTF is seconds of work for a second of audio: below 1 is faster than real time. The audio
 comes whole (offline), in ticks of 80 ms as fast as possible (streaming), or when a
@@ -77,9 +79,6 @@ which they lie at 95 % confidence, found by drawing anew from the runs of both.`
 			if f.compare {
 				return f.runCompare(cmd, args)
 			}
-			if len(args) > 1 {
-				return usagef("unexpected argument %q", args[1])
-			}
 			return f.run(cmd, args)
 		},
 	}
@@ -88,7 +87,7 @@ which they lie at 95 % confidence, found by drawing anew from the runs of both.`
 	fl.StringVar(&f.synthetic, "synthetic", "", "a model with random weights, of `SIZE` "+strings.Join(models.SyntheticSizes(), ", "))
 	fl.StringVar(&f.format, "format", "int4", "`FORMAT` of the synthetic model: int4, int8 or bf16")
 	fl.StringVar(&f.cacheDir, "cache-dir", "", "keep synthetic models in `DIR` (default: voxtral in the user's cache)")
-	fl.Float64Var(&f.seconds, "seconds", 0, "`N` seconds of noise like speech (default 30), or the first N of FILE (default: all)")
+	fl.Float64Var(&f.seconds, "seconds", 0, "`N` seconds of noise like speech (default 30), or the first N of each FILE (default: all)")
 	fl.StringVar(&f.mode, "mode", "offline", "`MODE` in which the audio comes: offline, streaming or paced")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS` (default: the model's own)")
 	fl.StringVar(&f.device, "device", "auto", "what computes, `KIND`: auto or cpu")
@@ -161,7 +160,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		c.bar = &progress{w: os.Stderr}
 	}
 	defer c.end()
-	pcm, err := f.audio(ctx, args)
+	clips, err := f.clips(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, subject.Close()) }()
-	r, err := bench.Measure(ctx, subject, pcm, bench.Options{
+	r, err := bench.Measure(ctx, subject, clips, bench.Options{
 		Mode: mode, Repeat: f.repeat, Commit: buildVersion().commit,
 		Probe:    func(ctx context.Context) (bench.Machine, error) { return probe(ctx, dev) },
 		Progress: c.phases(),
@@ -226,16 +225,27 @@ func (f *benchFlags) print(out io.Writer, r *bench.Report) error {
 	return r.WriteText(out)
 }
 
-// audio is the file's, or made.
-func (f *benchFlags) audio(ctx context.Context, args []string) ([]float32, error) {
-	if len(args) == 0 {
+// clips are the files' audio, or one that is made.
+func (f *benchFlags) clips(ctx context.Context, paths []string) ([][]float32, error) {
+	if len(paths) == 0 {
 		n := f.seconds
 		if n == 0 {
 			n = 30
 		}
-		return bench.Speech(n), nil
+		return [][]float32{bench.Speech(n)}, nil
 	}
-	stream, err := audio.Open(ctx, args[0], audio.Options{})
+	clips := make([][]float32, len(paths))
+	for i, path := range paths {
+		var err error
+		if clips[i], err = f.clip(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	return clips, nil
+}
+
+func (f *benchFlags) clip(ctx context.Context, path string) ([]float32, error) {
+	stream, err := audio.Open(ctx, path, audio.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +265,7 @@ func (f *benchFlags) audio(ctx context.Context, args []string) ([]float32, error
 		pcm = pcm[:min(most, len(pcm))]
 	}
 	if len(pcm) == 0 {
-		return nil, fmt.Errorf("%s: there is no audio in it", args[0])
+		return nil, fmt.Errorf("%s: there is no audio in it", path)
 	}
 	return pcm, nil
 }
@@ -269,7 +279,9 @@ func (f *benchFlags) prepare(ctx context.Context, c *console, format device.Form
 		return err
 	}
 	c.note("synthetic model: " + m.Path)
-	return m.Close()
+	err = m.Close()
+	debug.FreeOSMemory() // so that the peak is that of the model at work
+	return err
 }
 
 func (f *benchFlags) openSynthetic(ctx context.Context, format device.Format, progress func(done, total int64)) (*models.Model, error) {

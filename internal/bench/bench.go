@@ -92,15 +92,21 @@ type Options struct {
 	Commit   string // of the program
 }
 
-// Measure runs the subject over the samples, 16 kHz mono, again and again, after a warm-up that is not counted.
-func Measure(ctx context.Context, s *Subject, pcm []float32, opt Options) (*Report, error) {
-	if len(pcm) == 0 {
+// Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again, after a warm-up that
+// is not counted.
+func Measure(ctx context.Context, s *Subject, clips [][]float32, opt Options) (*Report, error) {
+	for i, pcm := range clips {
+		if len(pcm) == 0 {
+			return nil, fmt.Errorf("bench: clip %d has no audio", i)
+		}
+	}
+	if len(clips) == 0 {
 		return nil, errors.New("bench: there is no audio")
 	}
 	if opt.Progress == nil {
 		opt.Progress = func(string, int, int) {}
 	}
-	m := &measurement{Subject: s, pcm: pcm, opt: opt}
+	m := &measurement{Subject: s, clips: clips, opt: opt}
 	if err := m.all(ctx); err != nil {
 		return nil, err
 	}
@@ -109,7 +115,7 @@ func Measure(ctx context.Context, s *Subject, pcm []float32, opt Options) (*Repo
 
 type measurement struct {
 	*Subject
-	pcm      []float32
+	clips    [][]float32
 	opt      Options
 	warmUp   float64 // seconds of audio
 	chunk    Chunk
@@ -120,7 +126,7 @@ type measurement struct {
 }
 
 func (m *measurement) all(ctx context.Context) error {
-	warm := m.pcm[:min(len(m.pcm), int(warmUpTime.Seconds()*audio.SampleRate))]
+	warm := [][]float32{m.clips[0][:min(len(m.clips[0]), int(warmUpTime.Seconds()*audio.SampleRate))]}
 	m.warmUp = seconds(warm)
 	mode := m.opt.Mode
 	if mode == Paced {
@@ -133,7 +139,7 @@ func (m *measurement) all(ctx context.Context) error {
 		return err
 	}
 	for i := range m.opt.Repeat {
-		r, err := m.run(ctx, m.pcm, m.opt.Mode, fmt.Sprintf("run %d of %d", i+1, m.opt.Repeat))
+		r, err := m.run(ctx, m.clips, m.opt.Mode, fmt.Sprintf("run %d of %d", i+1, m.opt.Repeat))
 		if err != nil {
 			return err
 		}
@@ -155,20 +161,23 @@ func (m *measurement) all(ctx context.Context) error {
 	return nil
 }
 
-// run transcribes samples once.
-func (m *measurement) run(ctx context.Context, pcm []float32, mode Mode, what string) (Measures, error) {
-	m.Session.Reset()
-	before, cpu := m.Session.Stats(), cpuTime()
-	f := feed{session: m.Session, began: time.Now(), progress: func(done int) { m.opt.Progress(what, done, len(pcm)) }}
-	if err := f.all(ctx, pcm, mode); err != nil {
-		return Measures{}, err
+// run transcribes every clip once.
+func (m *measurement) run(ctx context.Context, clips [][]float32, mode Mode, what string) (Measures, error) {
+	total, before := samples(clips), 0
+	f := feed{session: m.Session, progress: func(done int) { m.opt.Progress(what, before+done, total) }}
+	stats, cpu := m.Session.Stats(), cpuTime()
+	for _, pcm := range clips {
+		if err := f.clip(ctx, pcm, mode); err != nil {
+			return Measures{}, err
+		}
+		before += len(pcm)
 	}
 	cpu = cpuTime() - cpu
 	after := m.Session.Stats()
 	if what != "warm-up" && after.Ops != nil {
-		m.profiles = append(m.profiles, since(after.Ops, before.Ops))
+		m.profiles = append(m.profiles, since(after.Ops, stats.Ops))
 	}
-	return f.measures(delta(after, before), seconds(pcm), cpu, StepBytes(m.Model)), nil
+	return f.measures(delta(after, stats), seconds(clips), cpu, StepBytes(m.Model)), nil
 }
 
 // encoderChunks times the encoder's longest step alone: the first ticks of a stream, during which the decoder has only
@@ -217,6 +226,14 @@ func since(after, before map[string]time.Duration) map[string]time.Duration {
 	return d
 }
 
-func seconds(pcm []float32) float64 { return float64(len(pcm)) / audio.SampleRate }
+func samples(clips [][]float32) int {
+	n := 0
+	for _, pcm := range clips {
+		n += len(pcm)
+	}
+	return n
+}
+
+func seconds(clips [][]float32) float64 { return float64(samples(clips)) / audio.SampleRate }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -44,7 +44,7 @@ var machine = Machine{
 func measure(t *testing.T, s *Subject, opt Options, seconds float64) *Report {
 	t.Helper()
 	opt.Probe = func(context.Context) (Machine, error) { return machine, nil }
-	r, err := Measure(t.Context(), s, Speech(seconds), opt)
+	r, err := Measure(t.Context(), s, [][]float32{Speech(seconds)}, opt)
 	require.NoError(t, err)
 	return r
 }
@@ -72,7 +72,7 @@ func TestWorkByHand(t *testing.T) {
 
 // Rates follow from what was counted.
 func TestMeasuresByHand(t *testing.T) {
-	f := feed{busy: 3 * time.Second, tokens: 60, firstToken: 100 * time.Millisecond}
+	f := feed{busy: 3 * time.Second, tokens: 60, firstTokens: []float64{100, 200, 90}}
 	for _, ms := range []int{80, 81, 20, 10} {
 		f.ticks = append(f.ticks, time.Duration(ms)*time.Millisecond)
 	}
@@ -124,6 +124,32 @@ func TestMeasure(t *testing.T) {
 	require.InDelta(t, 19, outputs, 1e-6, "8 ticks and 17 of silence, less the delay of 6") // the first one comes from the prompt
 }
 
+// Clips are streams of their own: together they take what each takes alone.
+func TestMeasureClips(t *testing.T) {
+	s := subject(t, synthetic(t, device.Int4), runtime.Options{})
+	clip := Speech(0.6)
+	for _, mode := range []Mode{Offline, Streaming, Paced} {
+		total, last := 0, 0
+		r, err := Measure(t.Context(), s, [][]float32{clip, clip[:4000], clip}, Options{Mode: mode, Repeat: 1, Progress: func(what string, done, n int) {
+			if strings.HasPrefix(what, "run") {
+				require.GreaterOrEqual(t, done, last)
+				last, total = done, n
+			}
+		}})
+		require.NoError(t, err)
+		require.Equal(t, 3, r.Clips)
+		require.Equal(t, 2*9600+4000, total)
+		require.InDelta(t, float64(total)/16000, r.AudioSeconds, 1e-9)
+		require.InDelta(t, 2*19+15, r.TokensPerSecond*r.RTF*r.AudioSeconds, 1e-6)
+		if mode != Offline {
+			require.Equal(t, total, last)
+			require.Equal(t, 8+4+8, r.Tick.Count)
+		}
+		require.Nil(t, r.Machine)
+		require.Zero(t, r.BandwidthFraction)
+	}
+}
+
 // Speculation and profiles are reported as they were asked for.
 func TestMeasureOptions(t *testing.T) {
 	s := subject(t, synthetic(t, device.BF16), runtime.Options{NoSpeculation: true, Profile: true})
@@ -149,12 +175,14 @@ func TestMeasureFails(t *testing.T) {
 	s := subject(t, synthetic(t, device.Int4), runtime.Options{})
 	_, err := Measure(t.Context(), s, nil, Options{Mode: Offline, Repeat: 1})
 	require.ErrorContains(t, err, "no audio")
+	_, err = Measure(t.Context(), s, [][]float32{Speech(0.2), nil}, Options{Mode: Offline, Repeat: 1})
+	require.ErrorContains(t, err, "clip 1")
 	broken := errors.New("broken")
-	_, err = Measure(t.Context(), s, Speech(0.2), Options{Mode: Offline, Repeat: 1, Probe: func(context.Context) (Machine, error) { return Machine{}, broken }})
+	_, err = Measure(t.Context(), s, [][]float32{Speech(0.2)}, Options{Mode: Offline, Repeat: 1, Probe: func(context.Context) (Machine, error) { return Machine{}, broken }})
 	require.ErrorIs(t, err, broken)
 	for _, mode := range []Mode{Offline, Streaming, Paced} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		_, err = Measure(ctx, s, Speech(60), Options{Mode: mode, Repeat: 1, Progress: func(what string, _, _ int) {
+		_, err = Measure(ctx, s, [][]float32{Speech(60)}, Options{Mode: mode, Repeat: 1, Progress: func(what string, _, _ int) {
 			if strings.HasPrefix(what, "run") {
 				cancel(broken)
 			}

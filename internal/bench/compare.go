@@ -77,7 +77,7 @@ func differences(a, b *Report) []string {
 	}{
 		{"mode", a.Mode, b.Mode}, {"model", a.Model, b.Model}, {"format", a.Format, b.Format},
 		{"device", a.Device + " " + a.Detail, b.Device + " " + b.Detail}, {"threads", a.Threads, b.Threads},
-		{"seconds of audio", a.AudioSeconds, b.AudioSeconds}, {"delay, ms", a.DelayMS, b.DelayMS},
+		{"seconds of audio", a.AudioSeconds, b.AudioSeconds}, {"clips", a.Clips, b.Clips}, {"delay, ms", a.DelayMS, b.DelayMS},
 		{"speculation", a.Speculation, b.Speculation}, {"profiled", a.Profiled, b.Profiled},
 	} {
 		if d.a != d.b {

@@ -27,20 +27,25 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %s: use %s, %s or %s", s, Offline, Streaming, Paced)
 }
 
-// feed is one stream on its way through a session.
+// feed takes clips through a session, one after another.
 type feed struct {
 	session  *runtime.Session
-	began    time.Time
-	progress func(samples int)
+	progress func(samples int) // of the clip
 
-	busy       time.Duration   // spent in the session
-	ticks      []time.Duration // from a tick's last sample to the end of the call that heard it
-	tokens     int
-	firstToken time.Duration // after the beginning; 0 until there is one
-	firstText  time.Duration
+	busy        time.Duration   // spent in the session
+	ticks       []time.Duration // from a tick's last sample to the end of the call that heard it
+	tokens      int
+	firstTokens []float64 // ms after the clip's beginning, of each clip that has any
+	firstTexts  []float64
+
+	// of the clip
+	began           time.Time
+	hasToken, spoke bool
 }
 
-func (f *feed) all(ctx context.Context, pcm []float32, mode Mode) error {
+func (f *feed) clip(ctx context.Context, pcm []float32, mode Mode) error {
+	f.session.Reset()
+	f.began, f.hasToken, f.spoke = time.Now(), false, false
 	var err error
 	switch mode {
 	case Offline:
@@ -61,36 +66,39 @@ func (f *feed) all(ctx context.Context, pcm []float32, mode Mode) error {
 }
 
 func (f *feed) streaming(ctx context.Context, pcm []float32) error {
-	for done := range slices.Chunk(pcm, tickSamples) {
+	at := 0
+	for piece := range slices.Chunk(pcm, tickSamples) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		heard := time.Now()
-		if err := f.call(func() error { return f.session.Feed(done) }); err != nil {
+		if err := f.call(func() error { return f.session.Feed(piece) }); err != nil {
 			return err
 		}
 		f.ticks = append(f.ticks, time.Since(heard))
-		f.progress(len(f.ticks) * tickSamples)
+		at += len(piece)
+		f.progress(at)
 	}
 	return nil
 }
 
 // paced waits for every tick, as one must for a microphone, and takes all that has come in the meantime.
 func (f *feed) paced(ctx context.Context, pcm []float32) error {
-	for at := 0; at < len(pcm); at = len(f.ticks) * tickSamples {
-		if err := sleepUntil(ctx, f.began.Add(time.Duration(len(f.ticks)+1)*tickTime)); err != nil {
+	for heard := 0; heard*tickSamples < len(pcm); {
+		if err := sleepUntil(ctx, f.began.Add(time.Duration(heard+1)*tickTime)); err != nil {
 			return err
 		}
 		due := int(time.Since(f.began) / tickTime)
-		piece := pcm[at:min(len(pcm), due*tickSamples)]
+		piece := pcm[heard*tickSamples : min(len(pcm), due*tickSamples)]
 		if err := f.call(func() error { return f.session.Feed(piece) }); err != nil {
 			return err
 		}
 		done := time.Since(f.began)
 		for range slices.Chunk(piece, tickSamples) {
-			f.ticks = append(f.ticks, done-time.Duration(len(f.ticks)+1)*tickTime)
+			heard++
+			f.ticks = append(f.ticks, done-time.Duration(heard)*tickTime)
 		}
-		f.progress(len(f.ticks) * tickSamples)
+		f.progress(min(len(pcm), heard*tickSamples))
 	}
 	return nil
 }
@@ -112,12 +120,12 @@ func (f *feed) call(work func() error) error {
 	err := work()
 	for ev := range f.session.Events() {
 		f.tokens++
-		now := time.Since(f.began)
-		if f.firstToken == 0 {
-			f.firstToken = now
+		now := milliseconds(time.Since(f.began))
+		if !f.hasToken {
+			f.hasToken, f.firstTokens = true, append(f.firstTokens, now)
 		}
-		if f.firstText == 0 && ev.Text != "" {
-			f.firstText = now
+		if !f.spoke && ev.Text != "" {
+			f.spoke, f.firstTexts = true, append(f.firstTexts, now)
 		}
 	}
 	f.busy += time.Since(began)
@@ -129,8 +137,8 @@ func (f *feed) measures(d runtime.Stats, audioSeconds float64, cpu time.Duration
 	steps := d.DecoderTime - d.PromptTime
 	r := Measures{
 		RTF:                f.busy.Seconds() / audioSeconds,
-		TimeToFirstText:    optional(f.firstText),
-		TimeToFirstToken:   optional(f.firstToken),
+		TimeToFirstText:    optional(f.firstTexts),
+		TimeToFirstToken:   optional(f.firstTokens),
 		EncoderStepMS:      ratio(milliseconds(d.EncoderTime), float64(d.EncoderSteps)),
 		EncoderTickMS:      ratio(milliseconds(d.EncoderTime), float64(d.EncoderTicks)),
 		DecoderStepMS:      ratio(milliseconds(steps), float64(d.DecoderSteps)),
@@ -147,10 +155,10 @@ func (f *feed) measures(d runtime.Stats, audioSeconds float64, cpu time.Duration
 	return r
 }
 
-func optional(d time.Duration) *float64 {
-	if d == 0 {
+func optional(values []float64) *float64 {
+	if len(values) == 0 {
 		return nil
 	}
-	ms := milliseconds(d)
-	return &ms
+	m := Median(values)
+	return &m
 }

@@ -119,6 +119,7 @@ type Report struct {
 	PeakRSSBytes       int64   `json:"peak_rss_bytes"` // until the end of the first run; 0 if the system does not tell
 	Commit             string  `json:"commit"`
 
+	Clips         int        `json:"clips"` // first text and first token are medians over them
 	Model         string     `json:"model"`
 	Detail        string     `json:"device_detail"`
 	Threads       int        `json:"threads"`
@@ -138,7 +139,7 @@ type Report struct {
 func (m *measurement) report() *Report {
 	r := &Report{
 		Measures: medians(m.runs), Mode: m.opt.Mode, Device: m.Device.Name, Format: formatOf(m.Model).String(),
-		AudioSeconds: seconds(m.pcm), WeightBytesPerStep: StepBytes(m.Model), PeakRSSBytes: m.peakRSS, Commit: m.opt.Commit,
+		AudioSeconds: seconds(m.clips), Clips: len(m.clips), WeightBytesPerStep: StepBytes(m.Model), PeakRSSBytes: m.peakRSS, Commit: m.opt.Commit,
 		Model: m.Model.Name, Detail: m.Device.Detail, Threads: m.Device.Threads, DelayMS: m.Session.Delay().Milliseconds(),
 		Speculation: !m.Subject.opt.NoSpeculation, Profiled: m.Subject.opt.Profile, WarmUpSeconds: m.warmUp,
 		WeightBytes: WeightBytes(m.Model), EncoderChunk: m.chunk, Load: m.Load, Ops: opTimes(m.profiles), Runs: m.runs,

@@ -34,6 +34,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	w.row("model\t%s, weights %s", r.Model, gigabytes(r.WeightBytes))
 	w.row("device\t%s: %s, threads: %d", r.Device, r.Detail, r.Threads)
 	w.row("commit\t%s", r.Commit)
+	if r.Clips > 1 {
+		w.row("clips\t%d, each a stream of its own; first text and first token are medians over them", r.Clips)
+	}
 	runs := fmt.Sprintf("%d", len(r.Runs))
 	if len(r.Runs) > 1 {
 		runs += ": medians, with the least and the largest"
