@@ -10,9 +10,12 @@ import (
 // Speech makes seconds of something like speech, always the same: syllables of a voice whose pitch and formants wander,
 // with a hiss before some of them, in phrases with pauses between. Nobody says anything in it, but its level, spectrum
 // and rhythm are those of speech.
-func Speech(seconds float64) []float32 {
+func Speech(seconds float64) []float32 { return speech(0, seconds) }
+
+// speech makes other noise for every seed.
+func speech(seed uint64, seconds float64) []float32 {
 	const syllable, phrase = 0.18, 14 // seconds, syllables with the pause
-	rng := rand.New(rand.NewPCG(16000, 1280))
+	rng := rand.New(rand.NewPCG(16000, seed))
 	pcm := make([]float32, int(seconds*audio.SampleRate))
 	var low, high resonator
 	var phase, pitch float64

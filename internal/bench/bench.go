@@ -19,8 +19,10 @@ const (
 	tickTime    = 80 * time.Millisecond // the deadline of a tick
 	lookAhead   = 40                    // samples that the last mel frame of a tick reaches beyond it (MODEL.md 5.1)
 
+	warmUp      = "warm-up"
 	warmUpTime  = 2 * time.Second // of audio
-	chunkTicks  = 25              // the session's longest encoder step
+	warmUpSeed  = 1
+	chunkTicks  = 25 // the session's longest encoder step
 	chunkPasses = 3
 )
 
@@ -30,6 +32,7 @@ type Subject struct {
 	Device  device.Info
 	Session *runtime.Session
 	Load    Load
+	Busy    float64 // the system's load average before the model was loaded
 
 	opt    runtime.Options
 	engine *runtime.Engine
@@ -46,7 +49,7 @@ type Load struct {
 // Open loads a model onto a device and times it. Options.Delay, NoSpeculation and Profile are heeded; streams go on
 // after the end-of-stream token, so that every run does the same work.
 func Open(open func() (*models.Model, error), dev device.Device, opt runtime.Options) (*Subject, error) {
-	s := &Subject{Device: dev.Info(), opt: opt}
+	s := &Subject{Device: dev.Info(), Busy: loadAverage(), opt: opt}
 	s.opt.IgnoreEOS = true
 	for _, step := range []struct {
 		ms *float64
@@ -92,8 +95,8 @@ type Options struct {
 	Commit   string // of the program
 }
 
-// Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again, after a warm-up that
-// is not counted.
+// Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again. Before every run comes a
+// warm-up that is not counted.
 func Measure(ctx context.Context, s *Subject, clips [][]float32, opt Options) (*Report, error) {
 	for i, pcm := range clips {
 		if len(pcm) == 0 {
@@ -117,7 +120,6 @@ type measurement struct {
 	*Subject
 	clips    [][]float32
 	opt      Options
-	warmUp   float64 // seconds of audio
 	chunk    Chunk
 	runs     []Measures
 	machine  Machine // the best of all probes
@@ -126,19 +128,10 @@ type measurement struct {
 }
 
 func (m *measurement) all(ctx context.Context) error {
-	warm := [][]float32{m.clips[0][:min(len(m.clips[0]), int(warmUpTime.Seconds()*audio.SampleRate))]}
-	m.warmUp = seconds(warm)
-	mode := m.opt.Mode
-	if mode == Paced {
-		mode = Streaming // nobody need wait
-	}
-	if _, err := m.run(ctx, warm, mode, "warm-up"); err != nil {
-		return err
-	}
-	if err := m.encoderChunks(ctx); err != nil {
-		return err
-	}
 	for i := range m.opt.Repeat {
+		if err := m.prepare(ctx, i == 0); err != nil {
+			return err
+		}
 		r, err := m.run(ctx, m.clips, m.opt.Mode, fmt.Sprintf("run %d of %d", i+1, m.opt.Repeat))
 		if err != nil {
 			return err
@@ -161,6 +154,32 @@ func (m *measurement) all(ctx context.Context) error {
 	return nil
 }
 
+// prepare gives a run a session of its own, which has guessed at nothing it is about to hear, and warms it up with other
+// audio: a session that had heard the clips before would guess them.
+func (m *measurement) prepare(ctx context.Context, first bool) error {
+	if !first {
+		err := m.Session.Close()
+		m.Session = nil
+		if err != nil {
+			return err
+		}
+		if m.Session, err = m.engine.NewSession(m.Subject.opt); err != nil {
+			return err
+		}
+	}
+	mode := m.opt.Mode
+	if mode == Paced {
+		mode = Streaming // nobody need wait
+	}
+	if _, err := m.run(ctx, [][]float32{speech(warmUpSeed, warmUpTime.Seconds())}, mode, warmUp); err != nil {
+		return err
+	}
+	if first {
+		return m.encoderChunks(ctx)
+	}
+	return nil
+}
+
 // run transcribes every clip once.
 func (m *measurement) run(ctx context.Context, clips [][]float32, mode Mode, what string) (Measures, error) {
 	total, before := samples(clips), 0
@@ -174,7 +193,7 @@ func (m *measurement) run(ctx context.Context, clips [][]float32, mode Mode, wha
 	}
 	cpu = cpuTime() - cpu
 	after := m.Session.Stats()
-	if what != "warm-up" && after.Ops != nil {
+	if what != warmUp && after.Ops != nil {
 		m.profiles = append(m.profiles, since(after.Ops, stats.Ops))
 	}
 	return f.measures(delta(after, stats), seconds(clips), cpu, StepBytes(m.Model)), nil
@@ -184,7 +203,7 @@ func (m *measurement) run(ctx context.Context, clips [][]float32, mode Mode, wha
 // the prompt to do, and that after the encoder.
 func (m *measurement) encoderChunks(ctx context.Context) error {
 	left := m.Model.Config.LeftPad
-	pcm := Speech(10)[:((left/chunkTicks+1)*chunkTicks-left)*tickSamples+lookAhead]
+	pcm := speech(warmUpSeed, 10)[:((left/chunkTicks+1)*chunkTicks-left)*tickSamples+lookAhead]
 	var times []float64
 	for i := range chunkPasses {
 		m.opt.Progress("encoder", i, chunkPasses)

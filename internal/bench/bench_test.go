@@ -124,6 +124,15 @@ func TestMeasure(t *testing.T) {
 	require.InDelta(t, 19, outputs, 1e-6, "8 ticks and 17 of silence, less the delay of 6") // the first one comes from the prompt
 }
 
+// A run knows nothing of what an earlier one heard: without a clock, all runs are alike.
+func TestRunsAreAlike(t *testing.T) {
+	s := subject(t, models.Demo, runtime.Options{})
+	r := measure(t, s, Options{Mode: Offline, Repeat: 3}, 4)
+	for _, run := range r.Runs {
+		require.InDelta(t, r.Runs[0].Acceptance, run.Acceptance, 0)
+	}
+}
+
 // Clips are streams of their own: together they take what each takes alone.
 func TestMeasureClips(t *testing.T) {
 	s := subject(t, synthetic(t, device.Int4), runtime.Options{})

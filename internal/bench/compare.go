@@ -48,7 +48,7 @@ func WriteComparison(out io.Writer, nameA string, a *Report, nameB string, b *Re
 		name   string
 		report *Report
 	}{{"A  " + nameA, a}, {"B  " + nameB, b}} {
-		w.row("%s\t%s, commit %s, runs: %d", r.name, r.report.Headline(), r.report.Commit, len(r.report.Runs))
+		w.row("%s\t%s, commit %s, runs: %d, load average: %.2f", r.name, r.report.Headline(), r.report.Commit, len(r.report.Runs), r.report.LoadAverage)
 	}
 	for _, d := range differences(a, b) {
 		w.row("differs\t%s", d)

@@ -123,6 +123,7 @@ type Report struct {
 	Model         string     `json:"model"`
 	Detail        string     `json:"device_detail"`
 	Threads       int        `json:"threads"`
+	LoadAverage   float64    `json:"load_average"` // of the system, beforehand: other work makes all numbers worthless
 	DelayMS       int64      `json:"delay_ms"`
 	Speculation   bool       `json:"speculation"`
 	Profiled      bool       `json:"profiled"` // which makes everything slower
@@ -140,8 +141,8 @@ func (m *measurement) report() *Report {
 	r := &Report{
 		Measures: medians(m.runs), Mode: m.opt.Mode, Device: m.Device.Name, Format: formatOf(m.Model).String(),
 		AudioSeconds: seconds(m.clips), Clips: len(m.clips), WeightBytesPerStep: StepBytes(m.Model), PeakRSSBytes: m.peakRSS, Commit: m.opt.Commit,
-		Model: m.Model.Name, Detail: m.Device.Detail, Threads: m.Device.Threads, DelayMS: m.Session.Delay().Milliseconds(),
-		Speculation: !m.Subject.opt.NoSpeculation, Profiled: m.Subject.opt.Profile, WarmUpSeconds: m.warmUp,
+		Model: m.Model.Name, Detail: m.Device.Detail, Threads: m.Device.Threads, LoadAverage: m.Busy, DelayMS: m.Session.Delay().Milliseconds(),
+		Speculation: !m.Subject.opt.NoSpeculation, Profiled: m.Subject.opt.Profile, WarmUpSeconds: warmUpTime.Seconds(),
 		WeightBytes: WeightBytes(m.Model), EncoderChunk: m.chunk, Load: m.Load, Ops: opTimes(m.profiles), Runs: m.runs,
 	}
 	if m.peakRSS > 0 {

@@ -32,7 +32,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	var w table
 	w.row("model\t%s, weights %s", r.Model, gigabytes(r.WeightBytes))
-	w.row("device\t%s: %s, threads: %d", r.Device, r.Detail, r.Threads)
+	w.row("device\t%s: %s, threads: %d; load average beforehand: %.2f", r.Device, r.Detail, r.Threads, r.LoadAverage)
 	w.row("commit\t%s", r.Commit)
 	if r.Clips > 1 {
 		w.row("clips\t%d, each a stream of its own; first text and first token are medians over them", r.Clips)
@@ -41,7 +41,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	if len(r.Runs) > 1 {
 		runs += ": medians, with the least and the largest"
 	}
-	w.row("runs\t%s; a warm-up of %.1f s of audio is not counted", runs, r.WarmUpSeconds)
+	w.row("runs\t%s; before each, a warm-up on %.0f s of other audio, not counted", runs, r.WarmUpSeconds)
 	if r.Profiled {
 		w.row("\tprofiled: ops run one by one, slower than otherwise")
 	}

@@ -28,6 +28,17 @@ func residentMemory(name string) int64 {
 	return statusBytes(status, name)
 }
 
+// loadAverage is how many threads of the whole system were busy over the last minute; 0 where the system does not say.
+func loadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := bytes.Cut(text, []byte(" "))
+	load, _ := strconv.ParseFloat(string(first), 64) // the kernel writes numbers
+	return load
+}
+
 func statusBytes(status []byte, name string) int64 {
 	for line := range bytes.Lines(status) {
 		fields := bytes.Fields(line)
