@@ -51,8 +51,8 @@ comes whole (offline), in ticks of 80 ms as fast as possible (streaming), or whe
 microphone would deliver them (paced; waiting is no work). A tick's latency is the time
 from its last sample to the end of the call that heard it; in paced mode a tick that has
 to wait for the one before it is later by that. The first text is counted from the start
-of the audio; offline, it can be read when all of the file has been heard. Every run has
-a new session, warmed up on other audio, which is not counted.
+of the audio; offline, it can be read when all of the file has been heard. Every run
+has a new session; before the first comes a warm-up on other audio, not counted.
 
 --synthetic builds a model of full size with random weights, so that speed can be known
 without the published one. It is written once, in packed form, and kept.

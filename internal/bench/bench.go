@@ -95,8 +95,8 @@ type Options struct {
 	Commit   string // of the program
 }
 
-// Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again. Before every run comes a
-// warm-up that is not counted.
+// Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again, each time in a new
+// session. A warm-up on other audio comes first and is not counted.
 func Measure(ctx context.Context, s *Subject, clips [][]float32, opt Options) (*Report, error) {
 	for i, pcm := range clips {
 		if len(pcm) == 0 {
@@ -128,8 +128,18 @@ type measurement struct {
 }
 
 func (m *measurement) all(ctx context.Context) error {
+	mode := m.opt.Mode
+	if mode == Paced {
+		mode = Streaming // nobody need wait
+	}
+	if _, err := m.run(ctx, [][]float32{speech(warmUpSeed, warmUpTime.Seconds())}, mode, warmUp); err != nil {
+		return err
+	}
+	if err := m.encoderChunks(ctx); err != nil {
+		return err
+	}
 	for i := range m.opt.Repeat {
-		if err := m.prepare(ctx, i == 0); err != nil {
+		if err := m.renew(); err != nil {
 			return err
 		}
 		r, err := m.run(ctx, m.clips, m.opt.Mode, fmt.Sprintf("run %d of %d", i+1, m.opt.Repeat))
@@ -154,30 +164,14 @@ func (m *measurement) all(ctx context.Context) error {
 	return nil
 }
 
-// prepare gives a run a session of its own, which has guessed at nothing it is about to hear, and warms it up with other
-// audio: a session that had heard the clips before would guess them.
-func (m *measurement) prepare(ctx context.Context, first bool) error {
-	if !first {
-		err := m.Session.Close()
-		m.Session = nil
-		if err != nil {
-			return err
-		}
-		if m.Session, err = m.engine.NewSession(m.Subject.opt); err != nil {
-			return err
-		}
+// renew begins a new session: one that had heard the clips before would guess their tokens.
+func (m *measurement) renew() error {
+	err := m.Session.Close()
+	m.Session = nil
+	if err == nil {
+		m.Session, err = m.engine.NewSession(m.Subject.opt)
 	}
-	mode := m.opt.Mode
-	if mode == Paced {
-		mode = Streaming // nobody need wait
-	}
-	if _, err := m.run(ctx, [][]float32{speech(warmUpSeed, warmUpTime.Seconds())}, mode, warmUp); err != nil {
-		return err
-	}
-	if first {
-		return m.encoderChunks(ctx)
-	}
-	return nil
+	return err
 }
 
 // run transcribes every clip once.

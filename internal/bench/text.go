@@ -41,7 +41,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	if len(r.Runs) > 1 {
 		runs += ": medians, with the least and the largest"
 	}
-	w.row("runs\t%s; before each, a warm-up on %.0f s of other audio, not counted", runs, r.WarmUpSeconds)
+	w.row("runs\t%s; each in a new session, after a warm-up on %.0f s of other audio, not counted", runs, r.WarmUpSeconds)
 	if r.Profiled {
 		w.row("\tprofiled: ops run one by one, slower than otherwise")
 	}
