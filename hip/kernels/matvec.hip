@@ -4,12 +4,6 @@
 //   matvec_m1, _m2, _m4, _m8: Y = act(X·Wᵀ + bias) + residual
 //   qkv_m1, _m2, _m4, _m8:    Y = X·Wᵀ + bias, q rotated into Y, k rotated and v appended to the slots' rings
 
-enum Act { ACT_NONE, ACT_GELU, ACT_SWIGLU };
-
-INLINE int output_row(int tile, int r, int half) {
-  return half ? tile * 8 + (r & 7) + (r >> 3) * half : tile * 16 + r;
-}
-
 template <int M>
 struct Write {
   float *y;               // [m, n], SwiGLU [m, half]; may be the residual

@@ -97,7 +97,7 @@ struct Slab {
   u32 scales[WROWS][(SCALES + 1) / 2];
 };
 
-INLINE void slab_load(Slab &b, const u8 *codes, const u16 *scales, int slab, int lane) {
+INLINE void slab_load(Slab &b, const u8 *codes, [[maybe_unused]] const u16 *scales, int slab, int lane) {
   const u8 *at = codes + ((u64)slab << 10) + (lane_quarter(lane) * 16 + lane_wrow(lane)) * 16;
 #pragma unroll
   for (int r = 0; r < WROWS; r++)
@@ -124,7 +124,7 @@ INLINE float slab_scale(const Slab &b, int r, int g) {
 }
 
 // slab_unpack gives the eight columns of a lane in group g as four pairs of halves (or bf16).
-INLINE void slab_unpack(u32 w[4], const Quad &c, int g) {
+INLINE void slab_unpack(u32 w[4], const Quad &c, [[maybe_unused]] int g) {
 #if FORMAT == 4
   u32 u = c.v[g], v = u >> 8;
   const u32 magic = 0x64006400u; // 1024 in both halves; a nibble in the low bits adds to it
@@ -297,7 +297,7 @@ INLINE void split_store(u16 *hi, u16 *lo, const float x[4], float scale) {
 }
 
 // split_scale is the power of two by which a row with this largest magnitude is multiplied.
-INLINE float split_scale(float top) {
+INLINE float split_scale([[maybe_unused]] float top) {
 #if FORMAT == 16
   return 1.0f;
 #else
@@ -305,4 +305,11 @@ INLINE float split_scale(float top) {
   e = e == 255 ? 127 : e < 26 ? 26 : e > 240 ? 240 : e; // not finite: leave it so; tiny or huge: keep the factor normal
   return FLOAT((u32)(127 + 127 + 13 - e) << 23);
 #endif
+}
+
+enum Act { ACT_NONE, ACT_GELU, ACT_SWIGLU };
+
+// output_row is the weight row at place r of a tile; half: a tile holds 8 rows of each of two equal parts of so many rows.
+INLINE int output_row(int tile, int r, int half) {
+  return half ? tile * 8 + (r & 7) + (r >> 3) * half : tile * 16 + r;
 }
