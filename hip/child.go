@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +70,8 @@ func RunChild() bool {
 		fmt.Fprintln(os.Stderr, "voxtral: child:", err)
 		os.Exit(1)
 	}
+	// The reply is out. What a library does at the end of its process, and what it never freed, shall not spoil it.
+	syscall.Exit(0)
 	return true
 }
 
@@ -97,17 +100,14 @@ func runChild(launcher []string, request childRequest, timeout time.Duration) (c
 	if err != nil {
 		return childReply{}, err
 	}
-	defer from.Close()
+	defer func() { _ = from.Close() }() // nothing is lost by then
 	cmd.ExtraFiles = []*os.File{to}
-	err = cmd.Start()
-	to.Close()
-	if err != nil {
+	if err := errors.Join(cmd.Start(), to.Close()); err != nil {
 		return childReply{}, err
 	}
-	// The child reads all of its request before it does anything, and its end closes the pipes: neither side waits for ever.
-	sent := gob.NewEncoder(stdin).Encode(request)
-	stdin.Close()
-	stop := context.AfterFunc(ctx, func() { from.Close() })
+	// The child reads all of its request before it does anything, and its end closes the pipes. A grandchild that holds on to one is cut off.
+	sent := errors.Join(gob.NewEncoder(stdin).Encode(request), stdin.Close())
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Now()) })
 	defer stop()
 	var reply childReply
 	got := gob.NewDecoder(io.LimitReader(from, maxReply)).Decode(&reply)

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 	"unsafe"
@@ -66,25 +68,36 @@ func OpenCompiler(path string, launcher ...string) (*Compiler, error) {
 
 // findCompiler takes the first of the files that is a compiler and closes it again: only children compile.
 func findCompiler(name, runtimeVersion string, files []string) (*Compiler, error) {
-	var api C.struct_rtc_api
-	lib, err := openLibrary(name, compilerLibrary(name), files, unsafe.Pointer(&api))
+	api := new(C.struct_rtc_api)
+	lib, err := openLibrary(name, compilerLibrary(name), files, unsafe.Pointer(api))
 	if err != nil {
 		return nil, err
 	}
 	defer lib.close()
 	c := &Compiler{Name: name, Path: lib.path, timeout: compileTime, Cache: UserCache()}
-	if c.Version, err = rtcVersion(&api); err != nil {
+	if c.Version, err = rtcVersion(api); err != nil {
 		return nil, err
 	}
 	return c, c.identify(runtimeVersion)
 }
 
-// identify sets the identity from the file, since versions have no patch level. hiprtc compiles through another library,
-// which comes with the run time.
+// release is the end of a library's file name: libamdhip64.so.6.4.43484.
+var release = regexp.MustCompile(`\.so\.(\d+\.\d+[.\d]*)$`)
+
+// identify sets the identity from the file, since versions have no patch level, and hiprtc says 9.0 in every release: its
+// version is taken from the file's name instead. It compiles through another library, which comes with the run time.
 func (c *Compiler) identify(runtimeVersion string) error {
-	info, err := os.Stat(c.Path)
+	file, err := filepath.EvalSymlinks(c.Path)
 	if err != nil {
 		return fmt.Errorf("hip: %w", err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("hip: %w", err)
+	}
+	c.Path = file
+	if named := release.FindStringSubmatch(file); named != nil && c.Name == "hiprtc" {
+		c.Version = named[1]
 	}
 	c.identity = fmt.Sprintf("%s %s %s %d %d %s", c.Name, c.Version, c.Path, info.Size(), info.ModTime().UnixNano(), runtimeVersion)
 	return nil
@@ -126,21 +139,20 @@ func (c *Compiler) Compile(s Source) (Output, error) {
 
 // serve does a request in the child.
 func serve(r childRequest) (reply childReply) {
-	var api C.struct_rtc_api
-	for _, name := range []string{"hiprtc", "NVRTC"} {
-		if lib, err := openLibrary(name, compilerLibrary(name), []string{r.Library}, unsafe.Pointer(&api)); err != nil {
-			reply.Failure += err.Error() + " "
-		} else {
-			defer lib.close()
-			reply = childReply{Name: name}
-			break
+	api := new(C.struct_rtc_api)
+	reply.Name = "hiprtc"
+	lib, err := openFile(C.GPU_LIBRARY_HIPRTC, r.Library, unsafe.Pointer(api))
+	if err != nil {
+		var other error
+		reply.Name = "NVRTC"
+		if lib, other = openFile(C.GPU_LIBRARY_NVRTC, r.Library, unsafe.Pointer(api)); other != nil {
+			reply.Failure = fmt.Sprintf("it is neither hiprtc (%v) nor NVRTC (%v)", err, other)
+			return reply
 		}
 	}
-	if reply.Failure != "" {
-		return reply
-	}
+	defer lib.close()
 	if !r.Compile {
-		version, err := rtcVersion(&api)
+		version, err := rtcVersion(api)
 		if err != nil {
 			reply.Failure = err.Error()
 		}
@@ -163,13 +175,13 @@ func serve(r childRequest) (reply childReply) {
 			C.free(unsafe.Pointer(option))
 		}
 	}()
-	out := C.rtc_run(&api, text, name, C.int(len(options)), &options[0])
+	out := C.rtc_run(api, text, name, C.int(len(options)), unsafe.SliceData(options))
 	defer C.free(unsafe.Pointer(out.code))
 	defer C.free(unsafe.Pointer(out.log))
 	reply.Code = C.GoBytes(unsafe.Pointer(out.code), C.int(out.code_bytes))
 	reply.Log = strings.TrimRight(C.GoStringN(out.log, C.int(out.log_bytes)), "\x00\n")
 	if out.status != 0 {
-		reply.Failure = fmt.Sprintf("%s: %s (%d)", C.GoString(out.call), C.GoString(C.rtc_error(&api, out.status)), out.status)
+		reply.Failure = fmt.Sprintf("%s: %s (%d)", C.GoString(out.call), C.GoString(C.rtc_error(api, out.status)), out.status)
 	} else if len(reply.Code) == 0 {
 		reply.Failure = "it returned no code"
 	}

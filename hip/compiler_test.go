@@ -25,13 +25,16 @@ func TestCompilerMisbehaves(t *testing.T) {
 	for _, shape := range []string{"-DHIP", "-DCUDA"} {
 		c := stubCompiler(t, shape)
 		require.Equal(t, "9.0", c.Version)
-		c.timeout = time.Second
 		for arch, want := range map[string]string{
 			"abort": "the compiler ended: signal: aborted",
 			"hang":  "the compiler was stopped after 1s",
 			"exit":  "the compiler gave no reply: EOF",
 			"gfx1":  "CompileProgram: STUB_ERROR_COMPILATION (6)\nstub.hip:1:2: error: told so",
 		} {
+			c.timeout = compileTime
+			if arch == "hang" {
+				c.timeout = time.Second
+			}
 			_, err := c.Compile(Source{Name: "norm.hip", Text: "#error", Arch: arch})
 			var failed *CompileError
 			require.ErrorAs(t, err, &failed)

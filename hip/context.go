@@ -25,11 +25,12 @@ type nativeContext struct {
 	c      *C.struct_gpu_context // C's memory, so that a call need not search it for Go pointers; nil once closed
 	memory map[Ptr]int64
 	pinned map[*Pinned]struct{}
+	loaded map[*module]struct{}
 }
 
 func openContext(d *native, gpu GPU) (*nativeContext, error) {
 	c := (*C.struct_gpu_context)(C.calloc(1, C.sizeof_struct_gpu_context))
-	x := &nativeContext{d: d, gpu: gpu, c: c, memory: map[Ptr]int64{}, pinned: map[*Pinned]struct{}{}}
+	x := &nativeContext{d: d, gpu: gpu, c: c, memory: map[Ptr]int64{}, pinned: map[*Pinned]struct{}{}, loaded: map[*module]struct{}{}}
 	x.c.api = *d.api
 	x.c.dialect = d.dialect
 	x.c.index = C.int(gpu.Index)
@@ -93,15 +94,14 @@ func (x *nativeContext) HostAlloc(bytes int) (*Pinned, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("hip: allocating %d bytes of pinned memory: want at least 1", bytes)
 	}
-	var memory unsafe.Pointer
-	var address C.uint64_t
+	memory, address := new(unsafe.Pointer), new(C.uint64_t)
 	err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result {
-		return C.gpu_host_alloc(c, C.size_t(bytes), &memory, &address)
+		return C.gpu_host_alloc(c, C.size_t(bytes), memory, address)
 	})
 	if err != nil {
 		return nil, x.outOfMemory(err, int64(bytes), true)
 	}
-	p := &Pinned{Bytes: unsafe.Slice((*byte)(memory), bytes), Ptr: Ptr(address)}
+	p := &Pinned{Bytes: unsafe.Slice((*byte)(*memory), bytes), Ptr: Ptr(*address)}
 	x.pinned[p] = struct{}{}
 	return p, nil
 }
@@ -157,23 +157,29 @@ func (x *nativeContext) Compile(name, source string, options []string) (code []b
 	return out.Code, out.Log, err
 }
 
-// module is loaded code.
+// module is loaded code. A library may read the code until it is unloaded, and looks for a zero behind what it takes for
+// text: hence the copy.
 type module struct {
 	x      *nativeContext
 	handle C.gpu_module
+	code   unsafe.Pointer
 }
 
 func (x *nativeContext) Load(code []byte) (Module, error) {
 	if len(code) == 0 {
 		return nil, errors.New("hip: loading a module: no code")
 	}
-	m := &module{x: x}
-	err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result {
-		return C.gpu_module_load(c, unsafe.Pointer(&code[0]), &m.handle)
-	})
+	kept := C.malloc(C.size_t(len(code) + 1))
+	copied := unsafe.Slice((*byte)(kept), len(code)+1)
+	copied[copy(copied, code)] = 0
+	handle := new(C.gpu_module)
+	err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_module_load(c, kept, handle) })
 	if err != nil {
+		C.free(kept)
 		return nil, fmt.Errorf("hip: loading a module of %d bytes: %w", len(code), err)
 	}
+	m := &module{x: x, handle: *handle, code: kept}
+	x.loaded[m] = struct{}{}
 	return m, nil
 }
 
@@ -183,7 +189,10 @@ func (m *module) Unload() error {
 		return errForeign
 	}
 	m.handle = nil
-	return m.x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_module_unload(c, handle) })
+	delete(m.x.loaded, m)
+	err := m.x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_module_unload(c, handle) })
+	C.free(m.code)
+	return err
 }
 
 // kernel is a Function.
@@ -199,12 +208,12 @@ func (m *module) Function(name string) (Function, error) {
 	}
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
-	f := &kernel{m: m, name: name}
-	err := m.x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_kernel_find(c, m.handle, text, &f.k) })
+	k := new(C.struct_gpu_kernel)
+	err := m.x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_kernel_find(c, m.handle, text, k) })
 	if err != nil {
 		return nil, fmt.Errorf("hip: kernel %s: %w", name, err)
 	}
-	return f, nil
+	return &kernel{m: m, name: name, k: *k}, nil
 }
 
 func (f *kernel) Name() string { return f.name }
@@ -275,11 +284,11 @@ func (x *nativeContext) EndCapture() (Graph, error) {
 	if x.d.api.capture_end == nil {
 		return nil, ErrNoGraphs
 	}
-	g := &graph{x: x}
-	if err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_capture_end(c, &g.ready) }); err != nil {
+	ready := new(C.struct_gpu_graph_ready)
+	if err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_capture_end(c, ready) }); err != nil {
 		return nil, err
 	}
-	return g, nil
+	return &graph{x: x, ready: *ready}, nil
 }
 
 func (g *graph) Nodes() int { return int(g.ready.nodes) }
@@ -307,11 +316,11 @@ type event struct {
 }
 
 func (x *nativeContext) NewEvent() (Event, error) {
-	e := &event{x: x}
-	if err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_event_create(c, &e.handle) }); err != nil {
+	handle := new(C.gpu_event)
+	if err := x.do(func(c *C.struct_gpu_context) C.struct_gpu_result { return C.gpu_event_create(c, handle) }); err != nil {
 		return nil, err
 	}
-	return e, nil
+	return &event{x: x, handle: *handle}, nil
 }
 
 func (e *event) Record() error {
@@ -347,6 +356,9 @@ func (x *nativeContext) Close() error {
 		return errClosed
 	}
 	err := x.Sync()
+	for m := range x.loaded {
+		err = errors.Join(err, m.Unload())
+	}
 	for p := range x.memory {
 		err = errors.Join(err, x.Free(p))
 	}

@@ -71,8 +71,9 @@ type Pinned struct {
 // Context is one stream of work on one GPU. Calls may come from any goroutine, one at a time, except that a capture begins
 // and ends on one OS thread (runtime.LockOSThread). Compile may run beside anything, itself included.
 //
-// Memory, modules, graphs and events belong to the context that made them; Close frees the memory that is left. An error of
-// the GPU itself, such as an invalid access in a kernel, comes out of a later call, and of every call from then on.
+// Memory, modules, graphs and events belong to the context that made them; Close frees the memory and the modules that are
+// left, not graphs and events. An error of the GPU itself, such as an invalid access in a kernel, comes out of a later call,
+// and of every call from then on.
 type Context interface {
 	GPU() GPU
 

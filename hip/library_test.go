@@ -67,7 +67,6 @@ func TestLoadErrors(t *testing.T) {
 	require.Contains(t, problem.Reason, filepath.Join(dir, "libabsent.so.7"))
 	require.Contains(t, problem.Fix, "libamdhip64-dev")
 
-	newMachine(t).file(t, "x", "")
 	broken := newMachine(t).file(t, "libamdhip64.so.6", "no library")
 	_, err = loadHIP(h, []string{filepath.Join(broken.root, "libamdhip64.so.6"), "libabsent.so"})
 	require.ErrorAs(t, err, &problem)
