@@ -21,13 +21,15 @@
 #include "simd.h"
 #undef TARGET
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,amx-tile,amx-bf16")))
+fn __m128i NAME(sixteen)(const uint8_t *p) { return _mm_loadu_si128((const void *)p); }
 #include "norm.h"
 #include "transpose.h"
 
 enum {
 	SIDE = 16,   // rows of a tile
 	STEP = 32,   // columns of a tile
-	STEPS = 8,   // steps of a block
+	BLOCK = 256, // columns of a block
+	STEPS = BLOCK / STEP,
 	STRIP = 32,  // weight rows of a strip
 	TILE = SIDE * STEP,
 };
@@ -50,7 +52,10 @@ static int32_t ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
 // Activation rows side by side in a tile: sixteen, or all there are.
 static int32_t tile_columns(int32_t m) { return m < SIDE ? m : SIDE; }
 
-// Activations [m][k] become tiles [⌈m/16⌉][⌈k/32⌉][16 pairs of columns][rows][2], filled up with zeros.
+// Steps that cover k columns; they come in twos.
+static int32_t steps_of(int32_t k) { return 2 * ceil_div(k, 2 * STEP); }
+
+// Activations [m][k] become tiles [⌈m/16⌉][steps][16 pairs of columns][rows][2], filled up with zeros.
 TARGET void cpu_prepare_amx(const void *args, int32_t chunk, float *scratch)
 {
 	(void)scratch;
@@ -70,8 +75,9 @@ TARGET void cpu_prepare_amx(const void *args, int32_t chunk, float *scratch)
 				ada[i] = cpu_ada_row(a, t * SIDE + i);
 			}
 		}
-		uint32_t *out = (uint32_t *)a->prepared + (int64_t)t * ceil_div(a->k, STEP) * SIDE * columns;
-		for (int32_t c = 0; c < a->k; c += STEP, out += SIDE * columns) {
+		uint32_t *out = (uint32_t *)a->prepared + (int64_t)t * steps_of(a->k) * SIDE * columns;
+		for (int32_t step = 0; step < steps_of(a->k); step++, out += SIDE * columns) {
+			const int32_t c = step / 2 * 2 * STEP + step % 2 * 16;
 			__m512 pairs[SIDE];
 			for (int i = 0; i < SIDE; i++) {
 				pairs[i] = _mm512_setzero_ps();
@@ -79,7 +85,7 @@ TARGET void cpu_prepare_amx(const void *args, int32_t chunk, float *scratch)
 					continue;
 				__m512 v[2];
 				for (int h = 0; h < 2; h++) {
-					const int32_t at = c + h * 16, left = a->k - at;
+					const int32_t at = c + h * STEP, left = a->k - at;
 					const __mmask16 some = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1 << left) - 1) : 0;
 					v[h] = _mm512_maskz_loadu_ps(some, x[i] + at);
 					if (a->gain) {
@@ -103,43 +109,64 @@ TARGET void cpu_prepare_amx(const void *args, int32_t chunk, float *scratch)
 
 // A strip's weight rows: 16 of each tile.
 struct strip {
-	struct cpu_row row[STRIP];
+	const uint8_t *codes[STRIP], *scales[STRIP];
 };
 
-fn void NAME(find_strip)(struct strip *s, const struct cpu_linear *a, int32_t unit)
+// Past the last output come more of the last row.
+static void find_strip(struct strip *s, const struct cpu_linear *a, int32_t unit)
 {
-	const int swiglu = a->act == CPU_SWIGLU, step = swiglu ? SIDE : STRIP;
-	for (int r = 0; r < STRIP; r++) {
-		int32_t n = unit * step + r % step;
-		n = n < a->outputs ? n : a->outputs - 1;
-		s->row[r] = cpu_weight_row(a->w, r < step ? n : a->outputs + n);
+	const int step = a->act == CPU_SWIGLU ? SIDE : STRIP;
+	for (int from = 0; from < STRIP; from += step) {
+		const struct cpu_part *p = a->w->parts;
+		int32_t at = unit * step + (from ? a->outputs : 0), left = a->outputs - unit * step;
+		while (at >= p->rows)
+			at -= p++->rows;
+		for (int r = from; r < from + step; r++) {
+			const int32_t row = cpu_stored_row(p, at);
+			s->codes[r] = p->data + row * p->row_bytes;
+			s->scales[r] = p->scales + (int64_t)row * p->groups * 2;
+			if (--left <= 0)
+				continue;
+			if (++at == p->rows) {
+				at = 0;
+				p++;
+			}
+		}
 	}
 }
 
-// Unpacks steps × 32 columns of a row, each step to a tile of its own.
-TARGET static inline __attribute__((always_inline)) void NAME(unpack)(int int4, int shift, uint16_t *dst, const uint8_t *codes, const uint8_t *scales, int steps)
+// Unpacks up to BLOCK columns of a row. Of every 64 columns, two steps get 16 + 16 each: this is how nibbles come out of
+// 32 bytes, and the activations are laid out to match. Columns that are not stored become zero.
+fn void NAME(unpack)(int int4, int shift, int columns, uint16_t *dst, const uint8_t *codes, const uint8_t *scales)
 {
-	const int per = 1 << shift >> 5; // steps of a group
-	const int groups = (steps + per - 1) / per;
-	const __m256 s = _mm256_cvtph_ps(_mm_maskz_loadu_epi16((__mmask8)((1 << groups) - 1), scales));
+	const int groups = (columns + (1 << shift) - 1) >> shift;
 	float scale[STEPS];
-	_mm256_storeu_ps(scale, s);
+	_mm256_storeu_ps(scale, _mm256_cvtph_ps(_mm_maskz_loadu_epi16((__mmask8)((1 << groups) - 1), scales)));
 	const __m512 levels = _mm512_set_ps(7, 6, 5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5, -6, -7, -8);
-	const __m512i nibble = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(4), 1);
-	for (int g = 0; g < groups; g++) {
-		const __m512 by = _mm512_set1_ps(scale[g]), values = levels * by;
-		const __m512i table = (__m512i)_mm512_cvtne2ps_pbh(values, values); // twice: the index's fifth bit is not ours
-		for (int i = 0; i < per && g * per + i < steps; i++, codes += int4 ? 16 : 32, dst += TILE) {
-			__m512i v;
-			if (int4) {
-				const __m512i n = _mm512_cvtepu8_epi16(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)codes)));
-				v = _mm512_permutexvar_epi16(_mm512_srlv_epi16(n, nibble), table);
-			} else {
-				const __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)codes)));
-				const __m512 high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(codes + 16))));
-				v = (__m512i)_mm512_cvtne2ps_pbh(high * by, low * by);
+	const __m512i second = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(16), 1);
+#pragma GCC unroll 4
+	for (int c = 0; c < columns; c += 64, dst += 2 * TILE) {
+		const int both = columns - c >= 64;
+		const __m512 s0 = _mm512_set1_ps(scale[c >> shift]), s1 = _mm512_set1_ps(scale[(c + 32) >> shift]);
+		if (int4) {
+			const __m128i none = _mm_setzero_si128(), first = NAME(sixteen)(codes + c / 2);
+			const __m256i bytes = both ? _mm256_loadu_si256((const void *)(codes + c / 2)) : _mm256_set_m128i(none, first);
+			__m512i low = _mm512_cvtepu8_epi16(bytes), high = _mm512_srli_epi16(low, 4);
+			// Sixteen values for each of the two halves. An index has five bits: the fifth picks the half.
+			const __m512i table = (__m512i)_mm512_cvtne2ps_pbh(levels * s1, levels * s0);
+			if (shift == 5) {
+				low = _mm512_ternarylogic_epi32(low, _mm512_set1_epi16(15), second, 0xea); // low & 15 | second
+				high = _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(15), second, 0xea);
 			}
-			_mm512_store_si512(dst, v);
+			_mm512_store_si512(dst, _mm512_permutexvar_epi16(low, table));
+			_mm512_store_si512(dst + TILE, _mm512_permutexvar_epi16(high, table));
+			continue;
+		}
+		for (int h = 0; h < 2; h++) {
+			const uint8_t *p = codes + c + 16 * h;
+			const __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(NAME(sixteen)(p)));
+			const __m512 high = both ? _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(NAME(sixteen)(p + 32))) : _mm512_setzero_ps();
+			_mm512_store_si512(dst + h * TILE, (__m512i)_mm512_cvtne2ps_pbh(high * s1, low * s0));
 		}
 	}
 }
@@ -147,61 +174,60 @@ TARGET static inline __attribute__((always_inline)) void NAME(unpack)(int int4, 
 // The walk over the blocks of a chunk's strips, one ahead of the multiplication.
 struct walk {
 	const struct cpu_linear *a;
-	int32_t unit, to, step, steps; // step: the block's first
-	struct strip now, next;        // next: of the following unit, if there is one
+	int32_t unit, to, column, columns; // column: the block's first; columns: those that are stored
+	struct strip *now, *next;          // next: of the following unit
+	const struct strip *ahead;         // what to fetch, and from which column; NULL behind the last block
+	int32_t ahead_column;
 };
 
-// Unpacks row r of the block that the walk stands at, and fetches the row's bytes of two blocks on.
-TARGET static inline __attribute__((always_inline)) void NAME(unpack_row)(int int4, const struct walk *w, int r, uint16_t *tiles)
+// Finds what lies two blocks on.
+static void look_ahead(struct walk *w)
 {
-	const struct cpu_row *row = &w->now.row[r];
-	const int steps = w->steps - w->step < STEPS ? w->steps - w->step : STEPS;
-	const int64_t size = int4 ? STEP / 2 : STEP;
-	const struct cpu_row *then = row;
-	int32_t ahead = w->step + 2 * STEPS;
-	if (ahead >= w->steps) {
-		then = &w->next.row[r];
-		ahead = w->step + STEPS < w->steps ? 0 : STEPS;
-	}
-	if (then->data) {
-		const uint8_t *p = then->data + ahead * size;
-		for (int64_t i = 0; i < STEPS * size; i += 64)
-			_mm_prefetch((const char *)p + i, _MM_HINT_T0);
-		_mm_prefetch((const char *)then->scales + 2 * (ahead * STEP >> then->group_shift), _MM_HINT_T0);
-	}
-	const uint8_t *codes = row->data + w->step * size, *scales = row->scales + 2 * (w->step * STEP >> row->group_shift);
-	uint16_t *dst = tiles + r / SIDE * STEPS * TILE + r % SIDE * STEP;
-	switch (row->group_shift) {
-	case 5:
-		NAME(unpack)(int4, 5, dst, codes, scales, steps);
-		break;
-	case 6:
-		NAME(unpack)(int4, 6, dst, codes, scales, steps);
-		break;
-	default:
-		NAME(unpack)(int4, 7, dst, codes, scales, steps);
+	w->ahead = w->now;
+	w->ahead_column = w->column + 2 * BLOCK;
+	if (w->ahead_column >= w->columns) {
+		w->ahead = w->unit + 1 < w->to ? w->next : NULL;
+		w->ahead_column = w->column + BLOCK >= w->columns && w->columns > BLOCK ? BLOCK : 0;
 	}
 }
 
-// The next block; 0 at the end.
-TARGET static int NAME(advance)(struct walk *w)
+// Goes to the next block; 0 at the end.
+static int advance(struct walk *w)
 {
-	w->step += STEPS;
-	if (w->step < w->steps)
-		return 1;
-	w->step = 0;
-	w->now = w->next;
-	if (++w->unit >= w->to)
-		return 0;
-	if (w->unit + 1 < w->to)
-		NAME(find_strip)(&w->next, w->a, w->unit + 1);
-	else
-		memset(&w->next, 0, sizeof w->next);
+	w->column += BLOCK;
+	if (w->column >= w->columns) {
+		if (++w->unit >= w->to)
+			return 0;
+		struct strip *done = w->now;
+		w->column = 0;
+		w->now = w->next;
+		w->next = done;
+		if (w->unit + 1 < w->to)
+			find_strip(w->next, w->a, w->unit + 1);
+	}
+	look_ahead(w);
 	return 1;
 }
 
+// Unpacks row r of the block that the walk stands at.
+fn void NAME(unpack_row)(int int4, int shift, const struct walk *w, int r, uint16_t *tiles)
+{
+	if (w->ahead) {
+		const char *p = (const char *)w->ahead->codes[r] + (int4 ? w->ahead_column / 2 : w->ahead_column);
+		for (int i = 0; i < (int4 ? BLOCK / 2 : BLOCK); i += 64)
+			_mm_prefetch(p + i, _MM_HINT_T0);
+		_mm_prefetch((const char *)w->ahead->scales[r] + 2 * (w->ahead_column >> shift), _MM_HINT_T0);
+	}
+	const uint8_t *codes = w->now->codes[r] + (int4 ? w->column / 2 : w->column), *scales = w->now->scales[r] + 2 * (w->column >> shift);
+	uint16_t *dst = tiles + r / SIDE * STEPS * TILE + r % SIDE * STEP;
+	if (w->columns - w->column >= BLOCK)
+		NAME(unpack)(int4, shift, BLOCK, dst, codes, scales);
+	else
+		NAME(unpack)(int4, shift, w->columns - w->column, dst, codes, scales);
+}
+
 // Sums of one or two weight tiles with one or two activation tiles over a block, while rows of the next block are unpacked.
-TARGET static inline __attribute__((always_inline)) void NAME(multiply)(int two, int int4, float *sums, int load, int store, const uint16_t *tiles,
+TARGET static inline __attribute__((always_inline)) void NAME(multiply)(int two, int int4, int shift, float *sums, int load, int store, const uint16_t *tiles,
 	const uint16_t *x, int64_t x_apart, int columns, int steps, const struct walk *ahead, int *row, int per, uint16_t *into)
 {
 	const int64_t sum = SIDE * columns, stride = 4 * columns, x_step = SIDE * columns * 2;
@@ -222,15 +248,15 @@ TARGET static inline __attribute__((always_inline)) void NAME(multiply)(int two,
 	}
 	for (int i = 0; i < steps; i++, tiles += TILE, x += x_step) {
 		for (int stop = *row + per < STRIP ? *row + per : STRIP; *row < stop; ++*row)
-			NAME(unpack_row)(int4, ahead, *row, into);
+			NAME(unpack_row)(int4, shift, ahead, *row, into);
 		_tile_loadd(4, tiles, 64);
 		_tile_loadd(6, x, stride);
-		_tile_dpbf16ps(0, 4, 6);
-		if (two) {
+		if (two)
 			_tile_loadd(7, x + x_apart, stride);
-			_tile_dpbf16ps(1, 4, 7);
-		}
 		_tile_loadd(5, tiles + STEPS * TILE, 64);
+		_tile_dpbf16ps(0, 4, 6);
+		if (two)
+			_tile_dpbf16ps(1, 4, 7);
 		_tile_dpbf16ps(2, 5, 6);
 		if (two)
 			_tile_dpbf16ps(3, 5, 7);
@@ -302,43 +328,58 @@ TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t unit, const 
 	}
 }
 
-TARGET static inline __attribute__((always_inline)) void NAME(strips)(int int4, const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top, float *scratch)
+TARGET static inline __attribute__((always_inline)) void NAME(strips)(int int4, int shift, const struct cpu_linear *a, int32_t from, int32_t to,
+	struct cpu_top *top, float *scratch)
 {
 	const int columns = tile_columns(a->m);
-	const int32_t steps = ceil_div(a->w->cols, STEP), tiles_m = ceil_div(a->m, SIDE), pairs = ceil_div(tiles_m, 2);
+	const int32_t steps = steps_of(a->w->cols), tiles_m = ceil_div(a->m, SIDE), pairs = ceil_div(tiles_m, 2);
 	const int64_t x_apart = (int64_t)steps * SIDE * columns * 2;
 	uint16_t *const buffers = (uint16_t *)scratch;
-	float *const sums = scratch + 2 * STRIP * STEPS * STEP / 2;
+	float *const sums = scratch + STRIP * BLOCK; // behind two blocks
 	const int per = ceil_div(STRIP, pairs * (steps < STEPS ? steps : STEPS));
 
-	struct walk w = {.a = a, .unit = from, .to = to, .steps = steps};
-	NAME(find_strip)(&w.now, a, from);
+	struct strip strips[2];
+	struct walk w = {.a = a, .unit = from, .to = to, .columns = STEP * ceil_div(a->w->cols, STEP), .now = &strips[0], .next = &strips[1]};
+	find_strip(w.now, a, from);
 	if (from + 1 < to)
-		NAME(find_strip)(&w.next, a, from + 1);
+		find_strip(w.next, a, from + 1);
+	look_ahead(&w);
 	for (int r = 0; r < STRIP; r++)
-		NAME(unpack_row)(int4, &w, r, buffers);
+		NAME(unpack_row)(int4, shift, &w, r, buffers);
 	for (int more = 1, turn = 0; more; turn ^= 1) {
-		const int32_t unit = w.unit, step = w.step;
+		const int32_t unit = w.unit, step = w.column / STEP;
 		const int here = steps - step < STEPS ? steps - step : STEPS, last = step + here == steps;
-		more = NAME(advance)(&w);
-		const uint16_t *tiles = buffers + turn * STRIP * STEPS * STEP;
-		uint16_t *into = buffers + (turn ^ 1) * STRIP * STEPS * STEP;
+		more = advance(&w);
+		const uint16_t *tiles = buffers + turn * STRIP * BLOCK;
+		uint16_t *into = buffers + (turn ^ 1) * STRIP * BLOCK;
 		const int store = last || pairs > 1, load = step == 0 ? 1 : pairs > 1 ? 2 : 0;
 		int row = more ? 0 : STRIP;
 		for (int32_t p = 0; p < tiles_m; p += 2) {
 			const uint16_t *x = (const uint16_t *)a->prepared + p * x_apart + (int64_t)step * SIDE * columns * 2;
 			float *s = sums + p * 2 * SIDE * columns;
 			if (p + 1 < tiles_m)
-				NAME(multiply)(1, int4, s, load, store, tiles, x, x_apart, columns, here, &w, &row, per, into);
+				NAME(multiply)(1, int4, shift, s, load, store, tiles, x, x_apart, columns, here, &w, &row, per, into);
 			else
-				NAME(multiply)(0, int4, s, load, store, tiles, x, x_apart, columns, here, &w, &row, per, into);
+				NAME(multiply)(0, int4, shift, s, load, store, tiles, x, x_apart, columns, here, &w, &row, per, into);
 		}
 		for (; row < STRIP; row++)
-			NAME(unpack_row)(int4, &w, row, into);
+			NAME(unpack_row)(int4, shift, &w, row, into);
 		if (last)
 			NAME(finish)(a, unit, sums, columns, top);
 	}
 }
+
+#define STRIPS(format, shift) \
+	TARGET static void NAME(strips_##format##_##shift)(const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top, float *scratch) \
+	{ \
+		NAME(strips)(format == CPU_INT4, shift, a, from, to, top, scratch); \
+	}
+STRIPS(CPU_INT4, 5)
+STRIPS(CPU_INT4, 6)
+STRIPS(CPU_INT4, 7)
+STRIPS(CPU_INT8, 5)
+STRIPS(CPU_INT8, 6)
+STRIPS(CPU_INT8, 7)
 
 TARGET void cpu_grouped_amx(const void *args, int32_t chunk, float *scratch)
 {
@@ -352,10 +393,11 @@ TARGET void cpu_grouped_amx(const void *args, int32_t chunk, float *scratch)
 		config.row_bytes[t] = (uint16_t)(t == 4 || t == 5 ? 64 : 4 * columns);
 	}
 	_tile_loadconfig(&config);
-	if (a->w->parts->format == CPU_INT4)
-		NAME(strips)(1, a, from, to, top, scratch);
-	else
-		NAME(strips)(0, a, from, to, top, scratch);
+	static void (*const strips[2][3])(const struct cpu_linear *, int32_t, int32_t, struct cpu_top *, float *) = {
+		{NAME(strips_CPU_INT8_5), NAME(strips_CPU_INT8_6), NAME(strips_CPU_INT8_7)},
+		{NAME(strips_CPU_INT4_5), NAME(strips_CPU_INT4_6), NAME(strips_CPU_INT4_7)},
+	};
+	strips[a->w->parts->format == CPU_INT4][a->w->parts->group_shift - 5](a, from, to, top, scratch);
 	_tile_release();
 }
 #endif

@@ -209,6 +209,13 @@ int32_t cpu_amx_permit(void);
 enum { CPU_BLOCK = 32, CPU_TILE = 4 };
 static inline int64_t cpu_padded(int64_t cols) { return (cols + CPU_BLOCK - 1) / CPU_BLOCK * CPU_BLOCK; }
 
+// Where a part keeps a logical row: in heads stored half-split, first all even rows, then all odd ones.
+static inline int32_t cpu_stored_row(const struct cpu_part *p, int32_t row)
+{
+	const int32_t h = p->rotary_head;
+	return h ? row / h * h + row % h % 2 * (h / 2) + row % h / 2 : row;
+}
+
 // Finds a logical row, whichever part it is in and in whatever order that part stores its rotary pairs.
 struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row);
 

@@ -19,7 +19,7 @@ TABLE(avx512, 4);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
 void cpu_grouped_amx(const void *, int32_t, float *);
-static const struct cpu_kernels amx = FLOATS(amx, avx512, 4) {cpu_prepare_amx, cpu_grouped_amx, 32, 16, 32, 16 * 64, 8192, 32}};
+static const struct cpu_kernels amx = FLOATS(amx, avx512, 4) {cpu_prepare_amx, cpu_grouped_amx, 32, 16, 64, 16 * 128, 32 * 256, 32}};
 #endif
 #endif
 
@@ -47,9 +47,7 @@ struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row)
 	const struct cpu_part *p = w->parts;
 	while (row >= p->rows)
 		row -= p++->rows;
-	const int32_t h = p->rotary_head;
-	if (h)
-		row = row / h * h + row % h % 2 * (h / 2) + row % h / 2;
+	row = cpu_stored_row(p, row);
 	return (struct cpu_row){
 		.data = p->data + row * p->row_bytes,
 		.scales = p->scales ? p->scales + (int64_t)row * p->groups * 2 : NULL,
