@@ -61,10 +61,10 @@ func testHead(t *testing.T, g runner) {
 	list := g.alloc(t, make([]byte, 16*blocks*rows))
 	logits, ids, top := floats(t, g, nans(rows*n)), ints(t, g, make([]int32, rows)), floats(t, g, nans(2*rows))
 	g.load(t, m)
-	g.launch(t, "head_m4", [3]int{blocks, 1, 1}, threads(g, 8), 2*4*w.slabs()*(128+padded(g)), arguments(list, floats(t, g, x), codes, scales,
+	g.launch(t, "head_m4", [3]int{blocks, 1, 1}, threads(g, 8), 2*4*w.slabs()*(128+padded(g)), kernelArgs(list, floats(t, g, x), codes, scales,
 		floats(t, g, p.gain), uint64(0), uint64(0), logits, rows, k, n, w.tiles(), blocks, w.slabs(), float32(testEps)))
 	g.load(t, a)
-	g.launch(t, "argmax_merge", [3]int{rows, 1, 1}, 256, 0, arguments(ids, top, list, blocks))
+	g.launch(t, "argmax_merge", [3]int{rows, 1, 1}, 256, 0, kernelArgs(ids, top, list, blocks))
 	values := readFloats(t, g, logits, rows*n)
 	want, scale := p.want()
 	e, at := worst(values, want, scale)
@@ -103,7 +103,7 @@ func testArgmax(t *testing.T, g runner) {
 		"one": {[]float32{3}, 0, 3, inf}, "tie": {[]float32{1, 5, 5, 2}, 1, 5, 5}, "infinite": {[]float32{inf, inf, inf}, 0, inf, inf}, "late": {[]float32{1, 2, 3}, 2, 3, 2},
 	} {
 		ids, top := ints(t, g, []int32{9}), floats(t, g, nans(2))
-		g.launch(t, "argmax", [3]int{1, 1, 1}, 256, 0, arguments(ids, top, floats(t, g, c.v), len(c.v)))
+		g.launch(t, "argmax", [3]int{1, 1, 1}, 256, 0, kernelArgs(ids, top, floats(t, g, c.v), len(c.v)))
 		gotIDs, gotTop := readBest(t, g, ids, top, 1)
 		require.Equal(t, c.id, gotIDs[0], name)
 		require.Equal(t, []float32{c.best, c.next}, gotTop, name)
@@ -113,7 +113,7 @@ func testArgmax(t *testing.T, g runner) {
 	v := normals(rng, 2*n, 1)
 	v[n+650] = nan
 	ids, top := ints(t, g, []int32{9, 9}), floats(t, g, nans(4))
-	g.launch(t, "argmax", [3]int{2, 1, 1}, 256, 0, arguments(ids, top, floats(t, g, v), n))
+	g.launch(t, "argmax", [3]int{2, 1, 1}, 256, 0, kernelArgs(ids, top, floats(t, g, v), n))
 	gotIDs, gotTop := readBest(t, g, ids, top, 2)
 	id, best, next := bestOf(v[:n])
 	require.Equal(t, []int32{id, -1}, gotIDs)
@@ -154,8 +154,8 @@ func testMatmul(t *testing.T, g runner) {
 			slot = ints(t, g, p.slot)
 		}
 		y := floats(t, g, nans(rows*outs))
-		g.launch(t, "split_rows", [3]int{32 * columns, 1, 1}, threads(g, 4), 0, arguments(split, back, floats(t, g, p.x), optional(t, g, p.gain), optional(t, g, p.ada), slot, rows, k, float32(testEps)))
-		g.launch(t, "matmul", [3]int{(w.tiles() + 3) / 4, columns, 1}, threads(g, 4), 0, arguments(y, split, back, codes, scales,
+		g.launch(t, "split_rows", [3]int{32 * columns, 1, 1}, threads(g, 4), 0, kernelArgs(split, back, floats(t, g, p.x), optional(t, g, p.gain), optional(t, g, p.ada), slot, rows, k, float32(testEps)))
+		g.launch(t, "matmul", [3]int{(w.tiles() + 3) / 4, columns, 1}, threads(g, 4), 0, kernelArgs(y, split, back, codes, scales,
 			optional(t, g, p.bias), optional(t, g, p.residual), rows, k, p.d.Rows(), w.tiles(), w.half, int(p.act)))
 		want, scale := p.want()
 		e, at := worst(readFloats(t, g, y, rows*outs), want, scale)
@@ -177,7 +177,7 @@ func testEmbed(t *testing.T, g runner) {
 		audio := normals(rng, 2*capRows*k, 1)
 		slot, pos, token := []int32{1, -1, 0}, []int32{13, 0, 2}, []int32{49, 0, 17}
 		y := floats(t, g, nans(3*k))
-		g.launch(t, "embed_add", [3]int{3, 1, 1}, 256, 0, arguments(y, codes, scales, floats(t, g, audio), ints(t, g, slot), ints(t, g, pos), ints(t, g, token), k, capRows))
+		g.launch(t, "embed_add", [3]int{3, 1, 1}, 256, 0, kernelArgs(y, codes, scales, floats(t, g, audio), ints(t, g, slot), ints(t, g, pos), ints(t, g, token), k, capRows))
 		got := readFloats(t, g, y, 3*k)
 		for r := range 3 {
 			if slot[r] < 0 {
@@ -223,13 +223,13 @@ func testAttention(t *testing.T, g runner) {
 		kAt, vAt, qAt, slotAt, posAt := g.alloc(t, kb), g.alloc(t, vb), floats(t, g, qkv), ints(t, g, slot), ints(t, g, pos)
 		n := len(slot) * s.QDim()
 		y := floats(t, g, nans(n))
-		g.launch(t, "attention", [3]int{s.KVHeads, len(slot), 1}, threads(g, 8), 0, arguments(y, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale())))
+		g.launch(t, "attention", [3]int{s.KVHeads, len(slot), 1}, threads(g, 8), 0, kernelArgs(y, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale())))
 		got := map[string][]float32{"standard": readFloats(t, g, y, n)}
 		for _, splits := range []int{1, 3, 8} {
 			part := floats(t, g, nans(len(slot)*s.QHeads*splits*(s.HeadDim+2)))
 			y := floats(t, g, nans(n))
-			g.launch(t, "attention_split", [3]int{splits, s.KVHeads, len(slot)}, threads(g, 8), 0, arguments(part, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale()), splits))
-			g.launch(t, "attention_merge", [3]int{s.QHeads, len(slot), 1}, max(s.HeadDim, g.wave()), 0, arguments(y, part, slotAt, s.QHeads, splits))
+			g.launch(t, "attention_split", [3]int{splits, s.KVHeads, len(slot)}, threads(g, 8), 0, kernelArgs(part, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale()), splits))
+			g.launch(t, "attention_merge", [3]int{s.QHeads, len(slot), 1}, max(s.HeadDim, g.wave()), 0, kernelArgs(y, part, slotAt, s.QHeads, splits))
 			got[fmt.Sprintf("split %d", splits)] = readFloats(t, g, y, n)
 		}
 		tol := min(1e-6*(1+c.scale*c.scale), 1e-4) // F32 scores of size a are known to a·2⁻²³ or so, and weights with them
@@ -261,7 +261,7 @@ func testRows(t *testing.T, g runner) {
 	const k, rows = 300, 3
 	p := &product{d: device.WeightDesc{Parts: []device.Part{{Rows: 1, Cols: k}}}, m: rows, x: normals(rng, rows*k, 2), gain: normals(rng, k, 1), ada: normals(rng, 2*k, 1), slot: []int32{1, -1, 0}}
 	y, slot := floats(t, g, nans(rows*k)), ints(t, g, p.slot)
-	g.launch(t, "rmsnorm", [3]int{rows, 1, 1}, 256, 0, arguments(y, floats(t, g, p.x), floats(t, g, p.gain), floats(t, g, p.ada), slot, k, float32(testEps)))
+	g.launch(t, "rmsnorm", [3]int{rows, 1, 1}, 256, 0, kernelArgs(y, floats(t, g, p.x), floats(t, g, p.gain), floats(t, g, p.ada), slot, k, float32(testEps)))
 	got := readFloats(t, g, y, rows*k)
 	for _, r := range []int{0, 2} {
 		for i, want := range p.input(r) {
@@ -280,7 +280,7 @@ func testRows(t *testing.T, g runner) {
 		qkv := normals(rng, rows*n, 1)
 		size := device.RingBytes(2, capRows, kvdim, half)
 		qkvAt, keys, values := floats(t, g, qkv), g.alloc(t, make([]byte, size)), g.alloc(t, make([]byte, size))
-		g.launch(t, "rope_append", [3]int{rows, 1, 1}, 256, 0, arguments(qkvAt, slot, ints(t, g, pos), floats(t, g, cos), floats(t, g, sin), keys, values, qdim, kvdim, head, capRows, boolInt(half)))
+		g.launch(t, "rope_append", [3]int{rows, 1, 1}, 256, 0, kernelArgs(qkvAt, slot, ints(t, g, pos), floats(t, g, cos), floats(t, g, sin), keys, values, qdim, kvdim, head, capRows, boolInt(half)))
 		got, gotK, gotV := readFloats(t, g, qkvAt, rows*n), make([]byte, size), make([]byte, size)
 		g.read(t, keys, gotK)
 		g.read(t, values, gotV)
@@ -314,7 +314,7 @@ func testRows(t *testing.T, g runner) {
 	}
 
 	ring := floats(t, g, make([]float32, 2*capRows*k))
-	g.launch(t, "ring_write", [3]int{rows, 1, 1}, 256, 0, arguments(ring, floats(t, g, p.x), slot, ints(t, g, pos), k, capRows))
+	g.launch(t, "ring_write", [3]int{rows, 1, 1}, 256, 0, kernelArgs(ring, floats(t, g, p.x), slot, ints(t, g, pos), k, capRows))
 	want := make([]float32, 2*capRows*k)
 	copy(want[(capRows+2)*k:(capRows+3)*k], p.x[:k])
 	copy(want[3*k:4*k], p.x[2*k:])
@@ -345,8 +345,8 @@ func testConv(t *testing.T, g runner) {
 			}
 			n := len(slot)
 			y, xAt, slotAt, posAt := floats(t, g, nans(n/stride*3*c)), floats(t, g, rows), ints(t, g, slot), ints(t, g, pos)
-			g.launch(t, "conv_window", [3]int{n / stride, 1, 1}, 256, 0, arguments(y, xAt, tail, slotAt, posAt, c, stride))
-			g.launch(t, "conv_tail", [3]int{n, 1, 1}, 256, 0, arguments(tail, xAt, slotAt, posAt, n, c, stride))
+			g.launch(t, "conv_window", [3]int{n / stride, 1, 1}, 256, 0, kernelArgs(y, xAt, tail, slotAt, posAt, c, stride))
+			g.launch(t, "conv_tail", [3]int{n, 1, 1}, 256, 0, kernelArgs(tail, xAt, slotAt, posAt, n, c, stride))
 			got := readFloats(t, g, y, n/stride*3*c)
 			for i, s := range []int{1, 0} {
 				for out := range step / stride {

@@ -17,7 +17,6 @@ import (
 // runner runs kernels: an emulated GPU, or a real one.
 type runner interface {
 	wave() int
-	ldsLimit() int
 	load(t *testing.T, m kernels.Module)
 	// alloc copies data to the device.
 	alloc(t *testing.T, data []byte) uint64
@@ -25,8 +24,8 @@ type runner interface {
 	launch(t *testing.T, kernel string, grid [3]int, block, lds int, args []byte)
 }
 
-// arguments lays kernel arguments out as every ABI here does: in order, each aligned to its size.
-func arguments(values ...any) []byte {
+// kernelArgs lays kernel arguments out as every ABI here does: in order, each aligned to its size.
+func kernelArgs(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
 		switch v := v.(type) {
@@ -262,7 +261,7 @@ func runMatvec(t *testing.T, g runner, p *product, entry, outs int, pieces bool)
 		slot = ints(t, g, p.slot)
 	}
 	lds := 2 * entry * piece * (64*slabGroups(w.format) + padded(g))
-	g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{blocks, 1, 1}, threads(g, 8), lds, arguments(y, floats(t, g, p.x), codes, scales,
+	g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{blocks, 1, 1}, threads(g, 8), lds, kernelArgs(y, floats(t, g, p.x), codes, scales,
 		optional(t, g, p.gain), optional(t, g, p.ada), slot, optional(t, g, p.bias), optional(t, g, p.residual),
 		p.m, p.d.Cols(), p.d.Rows(), w.tiles(), blocks, piece, float32(testEps), w.half, int(p.act)))
 	want, scale := p.want()
@@ -298,7 +297,7 @@ func testMatvecRows(t *testing.T, g runner) {
 		for _, entry := range []int{8, 4, 2, 1} {
 			y := floats(t, g, nans(8*n))
 			lds := 2 * entry * w.slabs() * (64*slabGroups(w.format) + padded(g))
-			g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{2, 1, 1}, threads(g, 8), lds, arguments(y, floats(t, g, x), codes, scales,
+			g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{2, 1, 1}, threads(g, 8), lds, kernelArgs(y, floats(t, g, x), codes, scales,
 				floats(t, g, gain), uint64(0), uint64(0), uint64(0), uint64(0), entry, k, n, w.tiles(), 2, w.slabs(), float32(testEps), 0, 0))
 			got := readFloats(t, g, y, entry*n)
 			if first == nil {
@@ -342,7 +341,7 @@ func testQKV(t *testing.T, g runner) {
 		ringBytes := device.RingBytes(slots, capRows, kvdim, half)
 		blank := make([]byte, ringBytes)
 		keys, values := g.alloc(t, blank), g.alloc(t, blank)
-		g.launch(t, "qkv_m4", [3]int{w.tiles(), 1, 1}, threads(g, 8), 2*4*w.slabs()*(256+padded(g)), arguments(y, floats(t, g, p.x), codes, scales,
+		g.launch(t, "qkv_m4", [3]int{w.tiles(), 1, 1}, threads(g, 8), 2*4*w.slabs()*(256+padded(g)), kernelArgs(y, floats(t, g, p.x), codes, scales,
 			floats(t, g, p.gain), uint64(0), ints(t, g, p.slot), floats(t, g, p.bias), ints(t, g, pos), floats(t, g, cos), floats(t, g, sin), keys, values,
 			rows, k, n, w.tiles(), w.tiles(), w.slabs(), float32(testEps), qdim, kvdim, head, capRows, boolInt(half)))
 		got := readFloats(t, g, y, rows*n)

@@ -31,7 +31,7 @@ INLINE void head(Best *part, float *logits, const Input &in, const u8 *codes, co
 }
 
 #define HEAD(M)                                                                                                                    \
-  KERNEL(THREADS, M == 1 ? 3 : 2)                                                                                                                  \
+  KERNEL(THREADS, OCCUPANCY)                                                                                                                  \
   head_m##M(Best *part, const float *x, const u8 *codes, const u16 *scales, const float *gain, const float *ada, const int *slot,  \
             float *logits, int m, int k, int n, int tiles, int blocks, int piece, float eps) {                                     \
     head<M>(part, logits, Input{x, gain, ada, slot, m, k, eps}, codes, scales, n, tiles, blocks, piece);                           \

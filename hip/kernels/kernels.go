@@ -5,6 +5,7 @@ package kernels
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"voxtral/internal/device"
@@ -57,6 +58,13 @@ func Rows() Module { return Module{"rows", nil, []string{"compat.h", "rows.hip"}
 
 // Argmax is the module that finds the largest logits.
 func Argmax() Module { return Module{"argmax", nil, []string{"compat.h", "best.h", "argmax.hip"}} }
+
+// With is the module with one more constant, a variant for the tuner: "MATRIX=0" for two-element dot products in place of the
+// matrix units, "DEPTH=2" or "WAVES=4" in matvec and head.
+func (m Module) With(define string) Module {
+	m.Defines = append(slices.Clone(m.Defines), define)
+	return m
+}
 
 // Text is the module's source.
 func (m Module) Text() string {

@@ -2,15 +2,22 @@
 //
 // A block works on whole tiles, every blocks-th; its waves take slabs in turn and keep DEPTH of them in flight each. The
 // first loads are under way before the block looks at its activations. Results do not depend on M: slabs of a tile are
-// always dealt to WAVES waves in the same order and joined in the same order.
+// always dealt to WAVES waves in the same order and joined in the same order. Passed by a tuning host: WAVES, DEPTH, OCCUPANCY.
 
+#ifndef WAVES
 #define WAVES 8
+#endif
 #define THREADS (WAVES * WAVE)
+#ifndef OCCUPANCY
+#define OCCUPANCY 2 // blocks of a CUDA multiprocessor; with 3, m1 spills a few bytes
+#endif
 
 // depth bounds WAVES·depth·SLAB_COLS·M so that the shortest piece of split activations is 32 KiB.
 template <int M>
 struct Depth {
-#if FORMAT == 4
+#ifdef DEPTH
+  static const int value = DEPTH;
+#elif FORMAT == 4
   static const int value = M <= 2 ? 3 : M <= 4 ? 2 : 1;
 #else
   static const int value = M <= 4 || FORMAT > 8 ? 4 : 2;

@@ -59,13 +59,13 @@ struct Append {
 };
 
 #define MATVEC(M)                                                                                                                      \
-  KERNEL(THREADS, M == 1 ? 3 : 2)                                                                                                                      \
+  KERNEL(THREADS, OCCUPANCY)                                                                                                                      \
   matvec_m##M(float *y, const float *x, const u8 *codes, const u16 *scales, const float *gain, const float *ada, const int *slot,      \
               const float *bias, const float *res, int m, int k, int n, int tiles, int blocks, int piece, float eps, int half, int act) { \
     Write<M> done = {y, bias, res, m, n, half, act};                                                                                   \
     products<M>(Input{x, gain, ada, slot, m, k, eps}, codes, scales, tiles, blocks, piece, done);                                      \
   }                                                                                                                                    \
-  KERNEL(THREADS, M == 1 ? 3 : 2)                                                                                                                      \
+  KERNEL(THREADS, OCCUPANCY)                                                                                                                      \
   qkv_m##M(float *y, const float *x, const u8 *codes, const u16 *scales, const float *gain, const float *ada, const int *slot,         \
            const float *bias, const int *pos, const float *cos, const float *sin, void *keys, void *values, int m, int k, int n,       \
            int tiles, int blocks, int piece, float eps, int qdim, int kvdim, int head, int cap, int half_ring) {                       \

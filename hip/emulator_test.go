@@ -1,0 +1,80 @@
+package hip
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"voxtral/hip/kernels"
+	"voxtral/internal/amdisa"
+)
+
+// emulated runs AMD machine code on the CPU.
+type emulated struct {
+	arch    string
+	machine *amdisa.Machine
+	program *amdisa.Program
+}
+
+func (e *emulated) wave() int {
+	if strings.HasPrefix(e.arch, "gfx9") {
+		return 64
+	}
+	return 32
+}
+
+// load compiles with Debian's clang, which needs no run time.
+func (e *emulated) load(t *testing.T, m kernels.Module) {
+	t.Helper()
+	clang, err := exec.LookPath("clang++-19")
+	if err != nil {
+		skip(t, "no clang++-19: install clang-19, lld-19 and llvm-19")
+	}
+	dir := t.TempDir()
+	source, object := filepath.Join(dir, m.Name+".hip"), filepath.Join(dir, m.Name+".o")
+	require.NoError(t, os.WriteFile(source, []byte(m.Text()), 0o644))
+	args := append([]string{"-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "--no-gpu-bundle-output", "-O3", "-Wall", "-Wextra", "-Werror",
+		"--offload-arch=" + e.arch, source, "-o", object}, m.Options(e.wave())...)
+	out, err := exec.Command(clang, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	code, err := os.ReadFile(object)
+	require.NoError(t, err)
+	e.program, err = amdisa.Load(m.Name, code)
+	require.NoError(t, err)
+}
+
+func (e *emulated) alloc(t *testing.T, data []byte) uint64 {
+	at := e.machine.Alloc(t.Name(), len(data))
+	require.NoError(t, e.machine.Write(at, data))
+	return at
+}
+
+func (e *emulated) read(t *testing.T, at uint64, data []byte) {
+	require.NoError(t, e.machine.Read(at, data))
+}
+
+func (e *emulated) launch(t *testing.T, kernel string, grid [3]int, block, lds int, args []byte) {
+	t.Helper()
+	_, err := e.machine.Launch(e.program, kernel, grid, [3]int{block, 1, 1}, lds, args)
+	require.NoError(t, err)
+}
+
+// Every kernel's machine code, for both wave sizes and every kind of matrix unit, does what the oracle says, and no two
+// waves of a block race for the same place in LDS.
+func TestKernelsEmulated(t *testing.T) {
+	for _, arch := range []string{"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"} {
+		t.Run(arch, func(t *testing.T) {
+			for name, test := range gpuTests {
+				t.Run(name, func(t *testing.T) {
+					m := amdisa.NewMachine()
+					m.CheckRaces = true
+					test(t, &emulated{arch: arch, machine: m})
+				})
+			}
+		})
+	}
+}
