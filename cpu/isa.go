@@ -24,8 +24,14 @@ func instructionSets() []string {
 	x := &xcpu.X86 // all false on other architectures
 	if x.HasAVX2 && x.HasFMA && x.HasF16C {
 		sets = append(sets, "avx2")
+		if x.HasAVXVNNI {
+			sets = append(sets, "avxvnni")
+		}
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 			sets = append(sets, "avx512")
+			if x.HasAVX512VNNI {
+				sets = append(sets, "avx512vnni")
+			}
 			if x.HasAMXTile && x.HasAMXBF16 && x.HasAVX512BF16 && C.cpu_amx_permit() != 0 {
 				sets = append(sets, "amx")
 			}

@@ -3,23 +3,33 @@
 
 #include <string.h>
 
-#define FLOATS(name, isa, rows) {#name, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa,
-#define TABLE(isa, rows) \
+#define FLOATS(isa) \
 	void cpu_linear_##isa(const void *, int32_t, float *); \
 	void cpu_rmsnorm_##isa(const void *, int32_t, float *); \
 	void cpu_attention_##isa(const void *, int32_t, float *); \
-	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t); \
-	static const struct cpu_kernels isa = FLOATS(isa, isa, rows) {0}}
+	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t)
 
-TABLE(generic, 2);
+#define TABLE(name, isa, rows, ...) \
+	static const struct cpu_kernels name = { \
+		#name, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa, {__VA_ARGS__}}
+
+FLOATS(generic);
+TABLE(generic, generic, 2, 0);
 #if defined(__x86_64__)
-TABLE(avx2, 2);
-TABLE(avx512, 4);
-
+#define INTEGER(name, isa, rows, bytes) \
+	void cpu_prepare_##name(const void *, int32_t, float *); \
+	void cpu_integer_##name(const void *, int32_t, float *); \
+	TABLE(name, isa, rows, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 6 * bytes, 0, 0)
+FLOATS(avx2);
+FLOATS(avx512);
+INTEGER(avx2, avx2, 2, 32);
+INTEGER(avxvnni, avx2, 2, 32);
+INTEGER(avx512, avx512, 4, 64);
+INTEGER(avx512vnni, avx512, 4, 64);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
 void cpu_grouped_amx(const void *, int32_t, float *);
-static const struct cpu_kernels amx = FLOATS(amx, avx512, 4) {cpu_prepare_amx, cpu_grouped_amx, 32, 16, 64, 16 * 128, 32 * 256, 32}};
+TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_grouped_amx, 32, 16, 64, 16 * 128, 32 * 256, 32);
 #endif
 #endif
 
@@ -27,7 +37,9 @@ static const struct cpu_kernels *const tables[] = {
 	&generic,
 #if defined(__x86_64__)
 	&avx2,
+	&avxvnni,
 	&avx512,
+	&avx512vnni,
 #if defined(__linux__)
 	&amx,
 #endif
