@@ -1,0 +1,103 @@
+package amdisa
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// InstallHint says how to get the tools that Load and the package's tests need.
+const InstallHint = "apt-get install clang-19 lld-19 llvm-19, or name the disassembler in LLVM_OBJDUMP"
+
+// objdump finds llvm-objdump: LLVM_OBJDUMP, then the newest in PATH.
+func objdump() (string, error) {
+	if path := os.Getenv("LLVM_OBJDUMP"); path != "" {
+		return path, nil
+	}
+	for _, name := range []string{"llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump-19", "llvm-objdump"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("llvm-objdump not found: " + InstallHint)
+}
+
+var reInst = regexp.MustCompile(`^\t(\S+)(.*?)\s*// ([0-9A-F]+): ([0-9A-F ]+)`)
+
+// disassemble fills p.code, indexed by the instruction's word from p.text.
+func (p *Program) disassemble(raw []byte) error {
+	tool, err := objdump()
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "amdisa-*.co")
+	if err != nil {
+		return fmt.Errorf("disassembly: %w", err)
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(raw)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("disassembly: %w", err)
+	}
+	args := []string{"-d"}
+	if p.gfx == 0x950 { // llvm-19 does not know it; its shared instructions are gfx942's
+		if exec.Command(tool, "-d", "--mcpu=gfx950", "/dev/null").Run() != nil {
+			args = append(args, "--mcpu=gfx942")
+		}
+	}
+	out, err := exec.Command(tool, append(args, file.Name())...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return fmt.Errorf("%s: %w: %s", tool, err, exit.Stderr)
+		}
+		return fmt.Errorf("%s: %w", tool, err)
+	}
+	known := map[string]*inst{} // by encoding: operands do not depend on the place, but for pc-relative ones
+	var list []*inst
+	for line := range strings.Lines(string(out)) {
+		m := reInst.FindStringSubmatch(line)
+		if m == nil || m[1] == "s_code_end" {
+			continue
+		}
+		pc, err := strconv.ParseUint(m[3], 16, 64)
+		if err != nil || pc >= uint64(len(p.image)) {
+			return fmt.Errorf("disassembly: address in %q", strings.TrimSpace(line))
+		}
+		words := strings.Fields(m[4])
+		first, err := strconv.ParseUint(words[0], 16, 64)
+		if err != nil {
+			return fmt.Errorf("disassembly: encoding in %q", strings.TrimSpace(line))
+		}
+		in := known[m[4]]
+		if in == nil {
+			in = parse(m[1], m[2])
+			in.word = uint32(first)
+			in.text = strings.TrimSpace(m[1] + m[2])
+			in.words = len(words)
+			known[m[4]] = in
+		}
+		placed := *in
+		placed.pc = pc
+		list = append(list, &placed)
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("%s printed no instructions", tool)
+	}
+	p.text = list[0].pc
+	for _, in := range list {
+		p.text = min(p.text, in.pc)
+	}
+	p.code = make([]*inst, (uint64(len(p.image))-p.text+3)/4)
+	for _, in := range list {
+		at := int(in.pc-p.text) / 4
+		in.index, in.next = at, at+in.words
+		p.code[at] = in
+		p.bind(in)
+	}
+	return nil
+}
