@@ -46,7 +46,8 @@ func orderOf[T int32 | uint32 | int16 | uint16 | float32](get func(uint32) T) or
 				lt |= 1 << l
 			case x == y:
 				eq |= 1 << l
-			case x != x || y != y:
+			case x > y:
+			default:
 				un |= 1 << l
 			}
 		}

@@ -41,13 +41,13 @@ func init() {
 		_, e := math.Frexp(f)
 		return u(e)
 	}, "v_frexp_exp_i32_f32")
-	two := func(in, out format, f func(a, b u) u, names ...string) {
-		vector(vectorOp{n: 2, in: in, out: out, integers: true, run: lift(func(a, b, _ u) u { return f(a, b) })}, names...)
+	two := func(in format, f func(a, b u) u, names ...string) {
+		vector(vectorOp{n: 2, in: in, out: fmtPacked, integers: true, run: lift(func(a, b, _ u) u { return f(a, b) })}, names...)
 	}
-	two(fmtFloat, fmtPacked, packTowardsZero, "v_cvt_pkrtz_f16_f32", "v_cvt_pk_rtz_f16_f32")
-	two(fmtFloat, fmtPacked, func(a, b u) u { return toBF16(f32(a)) | toBF16(f32(b))<<16 }, "v_cvt_pk_bf16_f32")
-	two(fmtBits, fmtPacked, func(a, b u) u { return saturateS16(clip16(a)) | saturateS16(clip16(b))<<16 }, "v_cvt_pk_i16_i32")
-	two(fmtBits, fmtPacked, func(a, b u) u { return min(a, 0xffff) | min(b, 0xffff)<<16 }, "v_cvt_pk_u16_u32")
+	two(fmtFloat, packTowardsZero, "v_cvt_pkrtz_f16_f32", "v_cvt_pk_rtz_f16_f32")
+	two(fmtFloat, func(a, b u) u { return toBF16(f32(a)) | toBF16(f32(b))<<16 }, "v_cvt_pk_bf16_f32")
+	two(fmtBits, func(a, b u) u { return saturateS16(clip16(a)) | saturateS16(clip16(b))<<16 }, "v_cvt_pk_i16_i32")
+	two(fmtBits, func(a, b u) u { return min(a, 0xffff) | min(b, 0xffff)<<16 }, "v_cvt_pk_u16_u32")
 	vector(vectorOp{n: 3, in: fmtFloat, out: fmtBits, run: lift(func(a, b, c u) u {
 		sh := 8 * (b & 3)
 		return c&^(255<<sh) | u(toInt(math.RoundToEven(float64(f32(a))), 0, 255))<<sh

@@ -38,7 +38,7 @@ func (p *Program) disassemble(raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("disassembly: %w", err)
 	}
-	defer os.Remove(file.Name())
+	defer func() { _ = os.Remove(file.Name()) }() // the system cleans its temporary folder anyway
 	_, err = file.Write(raw)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("disassembly: %w", err)

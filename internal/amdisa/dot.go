@@ -7,7 +7,7 @@ import "fmt"
 // dotInt sums the products of 32/width integers per operand onto c.
 func dotInt(width uint, signedA, signedB bool) laneOp {
 	get := func(v uint32, at uint, signed bool) int64 {
-		v = v << (32 - at - width)
+		v <<= 32 - at - width
 		if signed {
 			return int64(int32(v) >> (32 - width))
 		}

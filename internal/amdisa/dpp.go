@@ -151,7 +151,7 @@ func parsePart(s string) part {
 }
 
 func (p part) get(v uint32, signed bool) uint32 {
-	v = v << (32 - p.shift - p.width)
+	v <<= 32 - p.shift - p.width
 	if signed {
 		return uint32(int32(v) >> (32 - p.width))
 	}

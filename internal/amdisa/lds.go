@@ -226,7 +226,7 @@ func (r *raceMap) note(w *wave, lane, at, n int, kind accessKind) {
 	me := touch{r.epoch, int32(w.number), kind == accessAtomic}
 	for i := at; i < at+n; i++ {
 		other := r.writes[i]
-		if other.epoch == r.epoch && other.wave != me.wave && !(other.atomic && me.atomic) {
+		if other.epoch == r.epoch && other.wave != me.wave && (!other.atomic || !me.atomic) {
 			fail(lane, "race: wave %d wrote LDS byte %#x with no barrier in between", other.wave, i)
 		}
 		if kind == accessRead {

@@ -17,7 +17,7 @@ type matrixElement struct {
 }
 
 var matrixElements = map[string]matrixElement{
-	"f16": {bits: 16, float: func(v uint32) float32 { return half(v) }}, "bf16": {bits: 16, float: func(v uint32) float32 { return bf16(uint16(v)) }},
+	"f16": {bits: 16, float: half}, "bf16": {bits: 16, float: func(v uint32) float32 { return bf16(uint16(v)) }},
 	"f32": {bits: 32, float: f32}, "i8": {bits: 8, signed: true}, "iu8": {bits: 8}, "iu4": {bits: 4},
 }
 

@@ -123,9 +123,9 @@ func buildMemory(_ *Program, in *inst) (func(*wave), error) {
 		for m := w.exec(); m != 0; m &= m - 1 {
 			l := bits.TrailingZeros64(m) & 63
 			b := at(w, l, addr(w, l), t.bytes, accessWrite)
-			if p, ok := word32(b); shared && ok {
+			if _, ok := word32(b); shared && ok {
 				for i := range t.bytes / 4 {
-					p, _ = word32(b[4*i:])
+					p, _ := word32(b[4*i:])
 					atomic.StoreUint32(p, w.v[src+i][l])
 				}
 				continue

@@ -10,12 +10,11 @@ import (
 
 // laneCase is the arithmetic of one micro-kernel: lane l of 64, of waves of `wave` lanes, from all lanes' words.
 type laneCase struct {
-	name   string
-	input  string // bits, floats or halves
-	want   func(l, wave int, a, b, c []uint32) uint32
-	ulps   int    // for instructions that are not exact on hardware either
-	only   string // "gfx9" or "rdna"; empty for all
-	absent func(arch string) bool
+	name  string
+	input string // bits, floats or halves
+	want  func(l, wave int, a, b, c []uint32) uint32
+	ulps  int    // for instructions that are not exact on hardware either
+	only  string // "gfx9" or "rdna"; empty for all
 }
 
 func one(f func(a, b, c uint32) uint32) func(l, wave int, a, b, c []uint32) uint32 {

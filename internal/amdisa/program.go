@@ -170,7 +170,7 @@ func (p *Program) loadMetadata(f *elf.File) error {
 	p.Arch, _, _ = strings.Cut(arch, ":")
 	gfx, err := strconv.ParseUint(strings.TrimPrefix(p.Arch, "gfx"), 16, 16)
 	if err != nil {
-		return fmt.Errorf("metadata: target %q, want amdgcn-amd-amdhsa--gfx...", target)
+		return fmt.Errorf("metadata: target %q, want amdgcn-amd-amdhsa--gfx and a number", target)
 	}
 	p.gfx = int(gfx)
 	kernels, _ := root["amdhsa.kernels"].([]any)

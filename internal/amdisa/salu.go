@@ -105,7 +105,7 @@ func init() {
 	define32(logic(func(a, b u) u { return a >> (b & 31) }), "s_lshr_b32")
 	define32(logic(func(a, b u) u { return u(int32(a) >> (b & 31)) }), "s_ashr_i32")
 	define32(logic(func(a, _ u) u { return u(max(int32(a), -int32(a))) }), "s_abs_i32")
-	define32(logic(func(a, b u) u { return absDiff(a, b) }), "s_absdiff_i32")
+	define32(logic(absDiff), "s_absdiff_i32")
 	define32(logic(func(a, _ u) u { return u(bits.OnesCount32(a)) }), "s_bcnt1_i32_b32")
 	define32(logic(func(a, _ u) u { return u(32 - bits.OnesCount32(a)) }), "s_bcnt0_i32_b32")
 	define32(logic(func(a, b u) u { return u(fieldU(uint64(a), b&31, b>>16&127)) }), "s_bfe_u32")

@@ -35,7 +35,8 @@ func setsRounding(in *inst) bool {
 		if at, ok := strings.CutPrefix(o.text, "hwreg(HW_REG_MODE"); ok {
 			f := strings.Split(strings.Trim(at, ",) "), ",")
 			start := strings.TrimSpace(f[0])
-			return (start == "" || start < "4" && len(start) == 1) && !(len(in.ops) > 1 && in.ops[1].kind == integer && in.ops[1].imm&15 == 0)
+			nearest := len(in.ops) > 1 && in.ops[1].kind == integer && in.ops[1].imm&15 == 0
+			return !nearest && (start == "" || start < "4" && len(start) == 1)
 		}
 	}
 	return false

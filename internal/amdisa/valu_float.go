@@ -40,8 +40,7 @@ func init() {
 		one := func(a, _, _ uint32) uint32 { return b32(float32(f(float64(f32(a))))) }
 		floatOp(1, one, "v_"+name+"_f32")
 		halfOp(1, of16(func(a, _, _ float64) float64 { return f(a) }), "v_"+name+"_f16")
-		switch name {
-		case "rcp":
+		if name == "rcp" {
 			floatOp(1, one, "v_rcp_iflag_f32")
 		}
 		switch name {
