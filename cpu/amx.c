@@ -1,9 +1,10 @@
 // Linear over int8 and int4 weights in AMX tiles of bf16.
 //
 // A tile holds 16 weight rows of 32 columns, unpacked to code × scale and rounded to bf16; another holds the same columns of
-// up to 16 activation rows, rounded to bf16; sums are float. Each factor is off by at most 2⁻⁹ of itself, so that a result is
-// within 2⁻⁸ · Σ|x·w| of the exact one, and typically within 2⁻⁹ · √(Σ(x·w)²). Column steps are added from left to right
-// whatever the number of rows: a result depends on its two rows alone.
+// up to 16 activation rows, rounded to bf16; sums are float. Each factor is off by at most 2⁻⁸ of itself, so that a result is
+// within 1.002 · 2⁻⁷ · Σ|x·w| of the exact one; the typical error is a quarter of a percent of a typical result. What is
+// below 2⁻¹²⁶ counts as zero. Columns are added in one order whatever the number of rows: a result depends on its two rows
+// alone.
 //
 // Work goes by strips: 32 weight rows, or 16 gate rows with their 16 up rows. While the tiles multiply one block of a strip's
 // columns, the next block is unpacked; what follows that is fetched from memory.

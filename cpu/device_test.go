@@ -31,7 +31,7 @@ func TestOpenDefault(t *testing.T) {
 	t.Setenv(isaVariable, "")
 	d, err := Open(0)
 	require.NoError(t, err)
-	sets := instructionSets()
+	sets := InstructionSets()
 	require.Equal(t, "cpu", d.Info().Name)
 	require.True(t, strings.HasSuffix(d.Info().Detail, sets[len(sets)-1]))
 	require.Positive(t, d.Info().Threads)

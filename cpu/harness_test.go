@@ -16,7 +16,7 @@ import (
 
 // eachISA runs a test on a device for every instruction set that this machine can run.
 func eachISA(t *testing.T, threads int, test func(t *testing.T, d *Device)) {
-	for _, isa := range instructionSets() {
+	for _, isa := range InstructionSets() {
 		t.Run(isa, func(t *testing.T) { test(t, openISA(t, isa, threads)) })
 	}
 }

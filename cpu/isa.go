@@ -17,9 +17,9 @@ import (
 // isaVariable forces an instruction set.
 const isaVariable = "VOXTRAL_CPU_ISA"
 
-// instructionSets are the variants that this machine can run, the best last. On arm64 the plain C variant is NEON, as
+// InstructionSets are the names that VOXTRAL_CPU_ISA takes on this machine, the best last. On arm64 the plain C variant is NEON, as
 // far as the compiler vectorises it.
-func instructionSets() []string {
+func InstructionSets() []string {
 	sets := []string{"generic"}
 	x := &xcpu.X86 // all false on other architectures
 	if x.HasAVX2 && x.HasFMA && x.HasF16C {
@@ -41,7 +41,7 @@ func instructionSets() []string {
 }
 
 func chooseISA() (string, error) {
-	sets := instructionSets()
+	sets := InstructionSets()
 	want := os.Getenv(isaVariable)
 	if want == "" {
 		return sets[len(sets)-1], nil
