@@ -1,0 +1,267 @@
+package hip
+
+import (
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"voxtral/hip/kernels"
+	"voxtral/internal/device"
+)
+
+// Device is a device.Device on one GPU. Weights are laid out anew for its kernels; buffers of kind HostIO are pinned host
+// memory that kernels read and write in place.
+type Device struct {
+	driver Driver
+	gpu    GPU
+	sdpa   SDPA
+
+	mu       sync.Mutex // a Context takes one call at a time
+	x        Context
+	modules  map[string]Module
+	warnings []string
+	closed   bool
+}
+
+// SDPA chooses the attention kernel of steps with few rows.
+type SDPA string
+
+// Attention choices.
+const (
+	SDPAAuto     SDPA = "auto"     // standard on AMD, split-K on NVIDIA where one block a head cannot fill the device
+	SDPAStandard SDPA = "standard" // one block a key head
+	SDPASplitK   SDPA = "splitk"   // several blocks a key head, joined by their true maxima
+)
+
+// Open starts using a GPU and runs a self-test on it: a device that computes wrongly is refused.
+func Open(d Driver, index int, choice SDPA) (*Device, error) {
+	if !slices.Contains([]SDPA{SDPAAuto, SDPAStandard, SDPASplitK}, choice) {
+		return nil, fmt.Errorf("hip: attention %q: use auto, standard or splitk", choice)
+	}
+	x, err := d.Open(index)
+	if err != nil {
+		return nil, err
+	}
+	dev := &Device{driver: d, gpu: x.GPU(), sdpa: choice, x: x, modules: map[string]Module{}}
+	if err := selfTest(dev); err != nil {
+		return nil, errors.Join(fmt.Errorf("hip: %s fails its self-test and is not used: %w", dev.gpu.Name, err), dev.Close())
+	}
+	return dev, nil
+}
+
+// Info describes the GPU.
+func (d *Device) Info() device.Info {
+	var libs []string
+	for _, v := range d.driver.Versions() {
+		libs = append(libs, v.Name+" "+v.Version)
+	}
+	return device.Info{Name: d.driver.Name(), Detail: fmt.Sprintf("%s (%s, %d units, %.0f GiB; %s; attention %s)", d.gpu.Name, d.gpu.Arch, d.gpu.Units, float64(d.gpu.MemoryBytes)/(1<<30), strings.Join(libs, ", "), d.sdpa)}
+}
+
+// Warnings lists what went wrong without making results wrong, such as graphs that cannot be captured.
+func (d *Device) Warnings() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.warnings)
+}
+
+// Close frees everything on the device.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.x.Close()
+}
+
+// locked runs f while nothing else uses the context.
+func (d *Device) locked(f func(Context) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed
+	}
+	return f(d.x)
+}
+
+// buffer is device memory, or pinned host memory.
+type buffer struct {
+	dev    *Device
+	ptr    Ptr
+	pinned *Pinned
+	bytes  int
+	freed  bool
+}
+
+func (b *buffer) Bytes() int { return b.bytes }
+
+// Free returns the memory. After Close it is gone already.
+func (b *buffer) Free() {
+	_ = b.dev.locked(func(x Context) error { // only fails once the device is lost, and with it the memory
+		if b.freed {
+			return nil
+		}
+		b.freed = true
+		if b.pinned != nil {
+			return x.HostFree(b.pinned)
+		}
+		return x.Free(b.ptr)
+	})
+}
+
+// Alloc returns zeroed memory.
+func (d *Device) Alloc(bytes int, kind device.Kind) (device.Buffer, error) {
+	b := &buffer{dev: d, bytes: bytes}
+	return b, d.locked(func(x Context) (err error) {
+		if kind == device.HostIO {
+			if b.pinned, err = x.HostAlloc(max(bytes, 1)); err == nil {
+				b.ptr = b.pinned.Ptr
+			}
+			return err
+		}
+		if b.ptr, err = x.Malloc(int64(max(bytes, 1))); err != nil {
+			return err
+		}
+		return x.Memset(b.ptr, 0, int64(bytes))
+	})
+}
+
+func (d *Device) own(b device.Buffer) (*buffer, error) {
+	mine, ok := b.(*buffer)
+	switch {
+	case !ok || mine.dev != d:
+		return nil, errors.New("hip: the buffer is another device's")
+	case mine.freed:
+		return nil, errors.New("hip: the buffer has been freed")
+	}
+	return mine, nil
+}
+
+// Write copies to a buffer.
+func (d *Device) Write(dst device.Buffer, off int, src []byte) error {
+	return d.transfer("write", dst, off, src, Context.CopyIn)
+}
+
+// Read copies from a buffer.
+func (d *Device) Read(src device.Buffer, off int, dst []byte) error {
+	return d.transfer("read", src, off, dst, func(x Context, p Ptr, b []byte) error { return x.CopyOut(b, p) })
+}
+
+func (d *Device) transfer(what string, b device.Buffer, off int, host []byte, move func(Context, Ptr, []byte) error) error {
+	mine, err := d.own(b)
+	if err != nil {
+		return err
+	}
+	if off < 0 || off+len(host) > mine.bytes {
+		return fmt.Errorf("hip: %s of %d bytes at %d of %d", what, len(host), off, mine.bytes)
+	}
+	return d.locked(func(x Context) error {
+		switch {
+		case mine.pinned == nil:
+			return move(x, mine.ptr+Ptr(off), host)
+		case what == "write": // nothing runs: Run waits for its work
+			copy(mine.pinned.Bytes[off:], host)
+		default:
+			copy(host, mine.pinned.Bytes[off:])
+		}
+		return nil
+	})
+}
+
+// weight is a packed weight in device memory.
+type weight struct {
+	packed        // without its bytes
+	dev           *Device
+	codes, scales Ptr
+}
+
+func (w *weight) Rows() int { return w.rows }
+func (w *weight) Cols() int { return w.cols }
+
+// Pack lays a weight out for the kernels and uploads it.
+func (d *Device) Pack(desc device.WeightDesc) (device.Weight, error) {
+	p, err := pack(&desc)
+	if err != nil {
+		return nil, err
+	}
+	if p.cols%4 != 0 {
+		return nil, fmt.Errorf("hip: weight %q has %d columns: the kernels want a multiple of 4", desc.Name, p.cols)
+	}
+	w := &weight{packed: *p, dev: d}
+	w.packed.codes, w.packed.scales = nil, nil
+	upload := func(x Context, data []byte) (Ptr, error) {
+		at, err := x.Malloc(int64(len(data)))
+		if err != nil {
+			return 0, err
+		}
+		return at, x.CopyIn(at, data)
+	}
+	return w, d.locked(func(x Context) (err error) {
+		if w.codes, err = upload(x, p.codes); err != nil {
+			return fmt.Errorf("hip: weight %q: %w", desc.Name, err)
+		}
+		if !p.format.Grouped() {
+			return nil
+		}
+		if w.scales, err = upload(x, append(p.scales, 0, 0, 0, 0)); err != nil { // four bytes that the last load may touch
+			return fmt.Errorf("hip: weight %q: %w", desc.Name, err)
+		}
+		return nil
+	})
+}
+
+// cuda says whether the device is NVIDIA's, for the few numbers that differ.
+func (d *Device) cuda() bool { return d.driver.Name() == "cuda" }
+
+// prepare compiles and loads modules that are not loaded yet, side by side.
+func (d *Device) prepare(modules map[string]kernels.Module) error {
+	type built struct {
+		key  string
+		code []byte
+		err  error
+	}
+	var missing []string
+	for key := range modules {
+		if d.modules[key] == nil {
+			missing = append(missing, key)
+		}
+	}
+	results := make(chan built, len(missing))
+	slots := make(chan struct{}, goruntime.GOMAXPROCS(0))
+	for _, key := range missing {
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			m := modules[key]
+			options := m.Options(d.gpu.WaveSize)
+			if !d.cuda() {
+				options = append(options, "-O3")
+			}
+			code, _, err := d.x.Compile(m.Name+".hip", m.Text(), options)
+			results <- built{key, code, err}
+		}()
+	}
+	var errs []error
+	for range missing {
+		b := <-results
+		if b.err != nil {
+			errs = append(errs, b.err)
+			continue
+		}
+		m, err := d.x.Load(b.code)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", modules[b.key].Name, err))
+			continue
+		}
+		d.modules[b.key] = m
+	}
+	return errors.Join(errs...)
+}
+
+// moduleKey tells modules apart.
+func moduleKey(m kernels.Module) string { return m.Name + " " + strings.Join(m.Defines, " ") }
