@@ -302,7 +302,8 @@ func testRows(t *testing.T, g runner) {
 			}
 		}
 		for i := range wantK {
-			k, v, tol := 0.0, 0.0, 1e-6
+			tol := 1e-6
+			var k, v float64
 			if half {
 				k, v, tol = float64(device.HalfToFloat(binary.LittleEndian.Uint16(gotK[2*i:]))), float64(device.HalfToFloat(binary.LittleEndian.Uint16(gotV[2*i:]))), 2e-3
 			} else {
