@@ -28,7 +28,8 @@ func (c *compiler) linear(o fused) {
 	packed := c.packed(w)
 	if packed != nil {
 		kernel, strip = packed.linear, int(packed.strip)
-		c.scratchFor(int(packed.scratch) + roundUp(m, int(packed.rows))*int(packed.row_scratch))
+		columns := (k + int(packed.columns) - 1) / int(packed.columns)
+		c.scratchFor(int(packed.scratch) + roundUp(m, int(packed.rows))*int(packed.row_scratch) + columns*int(packed.column_scratch))
 		c.prepare(o, packed, w)
 	}
 	if o.Act == device.SwiGLU {

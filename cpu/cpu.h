@@ -150,7 +150,8 @@ struct cpu_packed {
 	cpu_kernel prepare, linear;
 	int32_t strip;                // weight rows of a unit
 	int32_t rows, columns, bytes; // prepared activations take so many bytes for every rows × columns begun
-	int32_t scratch, row_scratch; // floats of scratch, and more for each row begun
+	// Floats of scratch, and more for each of rows begun and for every columns begun.
+	int32_t scratch, row_scratch, column_scratch;
 };
 
 // The kernels that differ by instruction set. block is how many activation rows share one pass over a weight tile in
@@ -191,6 +192,11 @@ static inline void cpu_top_add(struct cpu_top *t, float x, int32_t id)
 	}
 }
 
+// Finishes up to CPU_SIDE outputs n.. of activation row m: v are their products, up those of the second part for SwiGLU. Both
+// have room for CPU_SIDE.
+typedef void cpu_finisher(const struct cpu_linear *a, int32_t n, int count, int32_t m, float *v, float *up, struct cpu_top *top);
+cpu_finisher cpu_finish_generic, cpu_finish_avx2, cpu_finish_avx512;
+
 // The ada scale of a row, NULL if there is none.
 static inline const float *cpu_ada_row(const struct cpu_prepare *a, int32_t row)
 {
@@ -206,7 +212,7 @@ int32_t cpu_amx_permit(void);
 	const int32_t to = from + (a)->per < (a)->units ? from + (a)->per : (a)->units
 
 // Unpacked rows are padded to whole blocks of this many elements.
-enum { CPU_BLOCK = 32, CPU_TILE = 4 };
+enum { CPU_BLOCK = 32, CPU_TILE = 4, CPU_SIDE = 16 };
 static inline int64_t cpu_padded(int64_t cols) { return (cols + CPU_BLOCK - 1) / CPU_BLOCK * CPU_BLOCK; }
 
 // Where a part keeps a logical row: in heads stored half-split, first all even rows, then all odd ones.

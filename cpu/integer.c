@@ -1,9 +1,10 @@
 // Linear over int8 and int4 weights in integer dot products.
 //
-// Every 32 columns of an activation row become int8 codes with a scale, largest magnitude / 127. The dot product of the
-// codes of such a block is exact; times both scales it is added to float sums in a fixed order, so that a result depends on
-// its two rows alone. An activation is off by at most half a scale, so that a result is within 1/254 · Σ over blocks of
-// (largest |x|) · Σ|w|; a block below 2⁻¹⁰⁰ counts as zero, one with a value that is not finite as NaN.
+// Every 32 columns of an activation row become int8 codes with a scale, largest magnitude / 127. The dot product of such a
+// block is exact; times both scales it is added to one of four float sums (two in vectors of 256 bits), by turns. So a result
+// depends on its two rows alone. An activation is off by at most half a scale, so that a result is within
+// 1/254 · Σ over blocks of (largest |x|) · Σ|w|; the typical error is half a percent of a typical result. A block below 2⁻⁸⁰
+// counts as zero, one with a value that is not finite as NaN.
 //
 // Weights enter as unsigned bytes, nibbles 0..15 and codes + 128; the excess goes off with what a block's sum starts from.
 // Without VNNI int8 weights enter as magnitudes and the activations take their signs: two products then fit 16 bits.
@@ -43,19 +44,36 @@
 #include "simd.h"
 #undef vi
 #undef BYTES
+#undef UNIT
+#undef BLOCKS
+#undef BLOCK_ROWS
+#define BLOCK_ROWS (LEVEL == 2 ? 8 : 4)
 #define vi NAME(vi)
 #if LEVEL == 2
 #if VNNI
 #undef TARGET
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")))
 #endif
-enum { NAME(BYTES) = 64 };
+#define BYTES 64
 typedef __m512i vi;
 fn vi NAME(i_load)(const void *p) { return _mm512_loadu_si512(p); }
 fn vi NAME(i_zero)(void) { return _mm512_setzero_si512(); }
 fn vi NAME(i_low)(vi a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
 fn vi NAME(i_high)(vi a) { return NAME(i_low)(_mm512_srli_epi16(a, 4)); }
 fn vf NAME(i_float)(vi a) { return _mm512_cvtepi32_ps(a); }
+fn vi NAME(i_add)(vi a, vi b) { return _mm512_add_epi32(a, b); }
+fn vi NAME(i_low32)(vi a, vi b) { return _mm512_unpacklo_epi32(a, b); }
+fn vi NAME(i_high32)(vi a, vi b) { return _mm512_unpackhi_epi32(a, b); }
+fn vi NAME(i_low64)(vi a, vi b) { return _mm512_unpacklo_epi64(a, b); }
+fn vi NAME(i_high64)(vi a, vi b) { return _mm512_unpackhi_epi64(a, b); }
+// First and second halves of the blocks in two vectors.
+fn vi NAME(i_first)(vi a, vi b) { return _mm512_shuffle_i64x2(a, b, 0x88); }
+fn vi NAME(i_second)(vi a, vi b) { return _mm512_shuffle_i64x2(a, b, 0xdd); }
+fn __m128 NAME(v_fold)(vf a)
+{
+	return _mm_add_ps(_mm_add_ps(_mm512_castps512_ps128(a), _mm512_extractf32x4_ps(a, 1)),
+		_mm_add_ps(_mm512_extractf32x4_ps(a, 2), _mm512_extractf32x4_ps(a, 3)));
+}
 #if VNNI
 fn vi NAME(i_dot)(vi sum, vi u, vi s) { return _mm512_dpbusd_epi32(sum, u, s); }
 fn vi NAME(i_dot_signed)(vi sum, vi w, vi x) { return NAME(i_dot)(sum, _mm512_xor_si512(w, _mm512_set1_epi8(-128)), x); }
@@ -70,24 +88,41 @@ fn vi NAME(i_dot_signed)(vi sum, vi w, vi x)
 	return NAME(i_dot)(sum, _mm512_abs_epi8(w), s);
 }
 #endif
-// Up to four scales, by lanes as spread says.
-fn vf NAME(i_scales)(const uint8_t *p, int count, vi spread)
+// A unit's scales of four rows, count of each: lane 4b + r is that of block b in row r.
+fn vf NAME(i_scales)(const uint8_t *const p[CPU_TILE], int count, int shift)
 {
-	const __m128i h = _mm_maskz_loadu_epi16((__mmask8)((1 << count) - 1), p);
-	return _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(_mm_cvtph_ps(h)));
+	const __mmask8 some = (__mmask8)((1 << count) - 1);
+	const __m128i a = _mm_unpacklo_epi16(_mm_maskz_loadu_epi16(some, p[0]), _mm_maskz_loadu_epi16(some, p[1]));
+	const __m128i b = _mm_unpacklo_epi16(_mm_maskz_loadu_epi16(some, p[2]), _mm_maskz_loadu_epi16(some, p[3]));
+	__m128i low = _mm_unpacklo_epi32(a, b), high = _mm_unpackhi_epi32(a, b); // groups 0 and 1, 2 and 3
+	if (shift == 6) {
+		high = _mm_unpackhi_epi64(low, low);
+		low = _mm_unpacklo_epi64(low, low);
+	} else if (shift == 7) {
+		high = low = _mm_unpacklo_epi64(low, low);
+	}
+	return _mm512_cvtph_ps(_mm256_set_m128i(high, low));
 }
 #else
 #if VNNI
 #undef TARGET
 #define TARGET __attribute__((target("avx2,fma,f16c,avxvnni")))
 #endif
-enum { NAME(BYTES) = 32 };
+#define BYTES 32
 typedef __m256i vi;
 fn vi NAME(i_load)(const void *p) { return _mm256_loadu_si256(p); }
 fn vi NAME(i_zero)(void) { return _mm256_setzero_si256(); }
 fn vi NAME(i_low)(vi a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
 fn vi NAME(i_high)(vi a) { return NAME(i_low)(_mm256_srli_epi16(a, 4)); }
 fn vf NAME(i_float)(vi a) { return _mm256_cvtepi32_ps(a); }
+fn vi NAME(i_add)(vi a, vi b) { return _mm256_add_epi32(a, b); }
+fn vi NAME(i_low32)(vi a, vi b) { return _mm256_unpacklo_epi32(a, b); }
+fn vi NAME(i_high32)(vi a, vi b) { return _mm256_unpackhi_epi32(a, b); }
+fn vi NAME(i_low64)(vi a, vi b) { return _mm256_unpacklo_epi64(a, b); }
+fn vi NAME(i_high64)(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
+fn vi NAME(i_first)(vi a, vi b) { return _mm256_permute2x128_si256(a, b, 0x20); }
+fn vi NAME(i_second)(vi a, vi b) { return _mm256_permute2x128_si256(a, b, 0x31); }
+fn __m128 NAME(v_fold)(vf a) { return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)); }
 #if VNNI
 fn vi NAME(i_dot)(vi sum, vi u, vi s) { return _mm256_dpbusd_avx_epi32(sum, u, s); }
 fn vi NAME(i_dot_signed)(vi sum, vi w, vi x) { return NAME(i_dot)(sum, _mm256_xor_si256(w, _mm256_set1_epi8(-128)), x); }
@@ -98,150 +133,140 @@ fn vi NAME(i_dot)(vi sum, vi u, vi s)
 }
 fn vi NAME(i_dot_signed)(vi sum, vi w, vi x) { return NAME(i_dot)(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
 #endif
-fn vf NAME(i_scales)(const uint8_t *p, int count, vi spread)
+fn __m128i NAME(two)(const uint8_t *p, int count)
 {
 	int two = p[0] | p[1] << 8;
 	if (count > 1)
 		memcpy(&two, p, sizeof two);
-	return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_cvtph_ps(_mm_cvtsi32_si128(two))), spread);
+	return _mm_cvtsi32_si128(two);
+}
+fn vf NAME(i_scales)(const uint8_t *const p[CPU_TILE], int count, int shift)
+{
+	const __m128i a = _mm_unpacklo_epi16(NAME(two)(p[0], count), NAME(two)(p[1], count));
+	const __m128i b = _mm_unpacklo_epi16(NAME(two)(p[2], count), NAME(two)(p[3], count));
+	const __m128i both = _mm_unpacklo_epi32(a, b);
+	return _mm256_cvtph_ps(shift > 5 ? _mm_unpacklo_epi64(both, both) : both);
 }
 #endif
-#define BYTES NAME(BYTES)
+#undef FINISH
+#if LEVEL == 2
+#define FINISH cpu_finish_avx512
+#else
+#define FINISH cpu_finish_avx2
+#endif
 #include "norm.h"
+#include "quantize.h"
 #include "tile.h"
 
-// Prepared activations: for every 2·BYTES columns two vectors of codes, then one (int4) or two (int8) of what the sums start
-// from, then as many of scales. Codes lie as the weights come out of their bytes.
-fn int NAME(sums)(int format) { return format == CPU_INT4 ? 1 : 2; }
-fn int NAME(unit_bytes)(int format) { return (2 + 2 * NAME(sums)(format)) * BYTES; }
-TARGET static int64_t NAME(row_bytes)(int format, int32_t k) { return (int64_t)((k + 2 * BYTES - 1) / (2 * BYTES)) * NAME(unit_bytes)(format); }
-
-TARGET static void NAME(quantize)(int format, const float x[CPU_BLOCK], uint8_t *unit, int block)
-{
-	uint32_t bits[CPU_BLOCK], top = 0;
-	memcpy(bits, x, sizeof bits);
-	for (int i = 0; i < CPU_BLOCK; i++)
-		top = top > (bits[i] & 0x7fffffff) ? top : bits[i] & 0x7fffffff;
-	float largest;
-	memcpy(&largest, &top, sizeof largest);
-	const int finite = top < 0x7f800000;
-	const float inverse = finite && largest >= 0x1p-100f ? 127 / largest : 0, scale = finite ? (inverse != 0 ? largest / 127 : 0) : NAN;
-	int8_t codes[CPU_BLOCK] = {0};
-	int32_t sums[CPU_BLOCK / 4] = {0};
-	for (int i = 0; i < CPU_BLOCK && inverse != 0; i++) {
-		const float shifted = x[i] * inverse + 0x1.8p23f;
-		int32_t code;
-		memcpy(&code, &shifted, sizeof code);
-		codes[i] = (int8_t)(code - 0x4b400000);
-		sums[i / 4] += codes[i];
-	}
-	int32_t *start = (int32_t *)(unit + 2 * BYTES);
-	float *scales = (float *)(unit + (2 + NAME(sums)(format)) * BYTES);
-	if (format == CPU_INT4) {
-		memcpy(unit + block * 16, codes, 16);
-		memcpy(unit + BYTES + block * 16, codes + 16, 16);
-		for (int q = 0; q < 4; q++) {
-			start[block * 4 + q] = -8 * (sums[q] + sums[4 + q]);
-			scales[block * 4 + q] = scale;
-		}
-		return;
-	}
-	memcpy(unit + block * 32, codes, 32);
-	for (int q = 0; q < 8; q++) {
-		start[block * 8 + q] = VNNI ? -128 * sums[q] : 0;
-		scales[block * 8 + q] = scale;
-	}
-}
+// Prepared activations: for every 2·BYTES columns a vector of the blocks' first sixteen codes each, one of the others, one of
+// what the sums start from and one of scales, the last two with four lanes to a block.
+#define UNIT (4 * BYTES)
+#define BLOCKS (BYTES / 16)
+static int32_t NAME(units)(int32_t k) { return (k + 2 * BYTES - 1) / (2 * BYTES); }
 
 TARGET void NAME(cpu_prepare)(const void *args, int32_t chunk, float *scratch)
 {
 	const struct cpu_prepare *a = args;
 	CPU_CHUNK(a, chunk, from, to);
 	(void)scratch;
+	const int excess = a->format == CPU_INT4 ? 8 : VNNI ? 128 : 0;
 	for (int32_t m = from; m < to; m++) {
-		const float *x = a->x + (int64_t)m * a->k, *ada = cpu_ada_row(a, m);
-		const float s = a->gain ? NAME(norm_factor)(x, a->k, a->eps) : 1;
-		uint8_t *unit = (uint8_t *)a->prepared + m * NAME(row_bytes)(a->format, a->k);
-		const int32_t blocks = 2 * BYTES / CPU_BLOCK;
-		for (int32_t b = 0; b * CPU_BLOCK < a->k || b % blocks; b++) {
-			float v[CPU_BLOCK] = {0};
-			for (int32_t i = 0, c = b * CPU_BLOCK; i < CPU_BLOCK && c < a->k; i++, c++)
-				v[i] = a->gain ? x[c] * s * a->gain[c] * (ada ? 1 + ada[c] : 1) : x[c];
-			NAME(quantize)(a->format, v, unit + b / blocks * NAME(unit_bytes)(a->format), b % blocks);
+		const float factor = NAME(row_factor)(a, m);
+		uint8_t *unit = (uint8_t *)a->prepared + (int64_t)m * NAME(units)(a->k) * UNIT;
+		for (int32_t b = 0; b < NAME(units)(a->k) * BLOCKS; b++) {
+			const int at = 16 * (b % BLOCKS);
+			float v[CPU_BLOCK];
+			int8_t codes[CPU_BLOCK];
+			NAME(take_block)(a, m, factor, b * CPU_BLOCK, v);
+			const float scale = NAME(quantize)(v, codes);
+			memcpy(unit + at, codes, 16);
+			memcpy(unit + BYTES + at, codes + 16, 16);
+			for (int q = 0; q < 4; q++) {
+				int32_t sum = 0;
+				for (int i = 4 * q; i < 4 * q + 4; i++)
+					sum -= codes[i] + codes[16 + i];
+				sum *= excess;
+				memcpy(unit + 2 * BYTES + at + 4 * q, &sum, sizeof sum);
+				memcpy(unit + 3 * BYTES + at + 4 * q, &scale, sizeof scale);
+			}
+			if (b % BLOCKS == BLOCKS - 1)
+				unit += UNIT;
 		}
 	}
 }
 
 // Dot products of a tile's rows with those from x on. ahead: bytes to the next tile.
-fn void NAME(dots)(int format, int rows, float out[CPU_TILE][BLOCK_ROWS], const struct cpu_row w[CPU_TILE], const uint8_t *x, int64_t apart,
+fn void NAME(dots)(int format, int shift, int rows, float out[BLOCK_ROWS][CPU_TILE], const struct cpu_row w[CPU_TILE], const uint8_t *x, int64_t apart,
 	int32_t cols, int64_t ahead)
 {
-	const int shift = w[0].group_shift, sums = NAME(sums)(format), nibbles = format == CPU_INT4;
+	const int nibbles = format == CPU_INT4, per = 1 << shift;
 	const int32_t stored = (int32_t)cpu_padded(cols);
-	vf acc[CPU_TILE][BLOCK_ROWS];
-	for (int r = 0; r < CPU_TILE; r++)
-		for (int m = 0; m < rows; m++)
-			acc[r][m] = NAME(v_zero)();
-	// Which of a unit's groups a lane belongs to.
-	vi spread[2];
-	for (int v = 0; v < sums; v++) {
-		int32_t of[LANES];
-		for (int l = 0; l < LANES; l++)
-			of[l] = (v * BYTES + l / (nibbles ? 4 : 8) * CPU_BLOCK) >> shift;
-		spread[v] = NAME(i_load)(of);
-	}
-	for (int32_t c = 0; c < stored; c += 2 * BYTES, x += NAME(unit_bytes)(format)) {
+	vf acc[BLOCK_ROWS];
+	for (int m = 0; m < rows; m++)
+		acc[m] = NAME(v_zero)();
+	for (int32_t c = 0; c < stored; c += 2 * BYTES, x += UNIT) {
 		const int32_t left = stored - c < 2 * BYTES ? stored - c : 2 * BYTES;
-		const int groups = (left + (1 << shift) - 1) >> shift;
+		const uint8_t *scales[CPU_TILE];
 		vi code[CPU_TILE][2];
-		vf scale[CPU_TILE][2];
 		for (int r = 0; r < CPU_TILE; r++) {
-			const uint8_t *p = w[r].data + (nibbles ? c / 2 : c), *scales = w[r].scales + 2 * (c >> shift);
+			const uint8_t *p = w[r].data + (nibbles ? c / 2 : c);
 			uint8_t last[2 * BYTES];
+			// To the second cache: the first one's few line buffers would not keep up with memory.
 			for (int i = 0; i < (nibbles ? BYTES : 2 * BYTES); i += 64)
-				__builtin_prefetch((const void *)((uintptr_t)p + (uintptr_t)(ahead + i)));
+				__builtin_prefetch((const void *)((uintptr_t)p + (uintptr_t)(2 * ahead + i)), 0, 2);
+			scales[r] = w[r].scales + 2 * (c >> shift);
 			if (left < 2 * BYTES) {
 				memset(last, 0, sizeof last);
 				p = memcpy(last, p, (size_t)(nibbles ? left / 2 : left));
 			}
-			code[r][0] = NAME(i_load)(p);
+			const vi a = NAME(i_load)(p);
 			if (nibbles) {
-				code[r][1] = NAME(i_high)(code[r][0]);
-				code[r][0] = NAME(i_low)(code[r][0]);
+				code[r][0] = NAME(i_low)(a);
+				code[r][1] = NAME(i_high)(a);
 			} else {
-				code[r][1] = NAME(i_load)(p + BYTES);
+				const vi b = NAME(i_load)(p + BYTES);
+				code[r][0] = NAME(i_first)(a, b);
+				code[r][1] = NAME(i_second)(a, b);
 			}
-			for (int v = 0; v < sums; v++)
-				scale[r][v] = NAME(i_scales)(scales, groups, spread[v]);
 		}
+		const vf scale = NAME(i_scales)(scales, (left + per - 1) >> shift, shift);
 		for (int m = 0; m < rows; m++) {
 			const uint8_t *q = x + m * apart;
-			for (int r = 0; r < CPU_TILE; r++) {
-				const vi x0 = NAME(i_load)(q), x1 = NAME(i_load)(q + BYTES);
-				if (nibbles) {
-					const vi d = NAME(i_dot)(NAME(i_dot)(NAME(i_load)(q + 2 * BYTES), code[r][0], x0), code[r][1], x1);
-					acc[r][m] = NAME(v_fma)(NAME(i_float)(d), scale[r][0] * NAME(v_load)(q + 3 * BYTES), acc[r][m]);
-					continue;
-				}
-				const vi d0 = NAME(i_dot_signed)(VNNI ? NAME(i_load)(q + 2 * BYTES) : NAME(i_zero)(), code[r][0], x0);
-				const vi d1 = NAME(i_dot_signed)(VNNI ? NAME(i_load)(q + 3 * BYTES) : NAME(i_zero)(), code[r][1], x1);
-				acc[r][m] = NAME(v_fma)(NAME(i_float)(d0), scale[r][0] * NAME(v_load)(q + 4 * BYTES), acc[r][m]);
-				acc[r][m] = NAME(v_fma)(NAME(i_float)(d1), scale[r][1] * NAME(v_load)(q + 5 * BYTES), acc[r][m]);
-			}
+			const vi x0 = NAME(i_load)(q), x1 = NAME(i_load)(q + BYTES);
+			const vi start = nibbles || VNNI ? NAME(i_load)(q + 2 * BYTES) : NAME(i_zero)();
+			vi d[CPU_TILE];
+			for (int r = 0; r < CPU_TILE; r++)
+				d[r] = nibbles ? NAME(i_dot)(NAME(i_dot)(start, code[r][0], x0), code[r][1], x1)
+					       : NAME(i_dot_signed)(NAME(i_dot_signed)(start, code[r][0], x0), code[r][1], x1);
+			// Four lanes make a block's sum; those of the four rows come to lie side by side.
+			const vi a = NAME(i_add)(NAME(i_low32)(d[0], d[1]), NAME(i_high32)(d[0], d[1]));
+			const vi b = NAME(i_add)(NAME(i_low32)(d[2], d[3]), NAME(i_high32)(d[2], d[3]));
+			const vi sums = NAME(i_add)(NAME(i_low64)(a, b), NAME(i_high64)(a, b));
+			acc[m] = NAME(v_fma)(NAME(i_float)(sums), scale * NAME(v_load)(q + 3 * BYTES), acc[m]);
 		}
 	}
-	for (int r = 0; r < CPU_TILE; r++)
-		for (int m = 0; m < rows; m++)
-			out[r][m] = NAME(v_sum)(acc[r][m]);
+	for (int m = 0; m < rows; m++)
+		_mm_storeu_ps(out[m], NAME(v_fold)(acc[m]));
+}
+
+fn void NAME(finish_tile)(const struct cpu_linear *a, int32_t tile, int32_t m, int rows, float out[BLOCK_ROWS][CPU_TILE], struct cpu_top *top)
+{
+	const int32_t step = a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE, left = a->outputs - tile * step;
+	for (int i = 0; i < rows; i++) {
+		float v[CPU_SIDE] = {0}, up[CPU_SIDE] = {0};
+		memcpy(v, out[i], (size_t)step * sizeof *v);
+		memcpy(up, out[i] + CPU_TILE - step, (size_t)step * sizeof *up);
+		FINISH(a, tile * step, left < step ? left : step, m + i, v, up, top);
+	}
 }
 
 // Goes over tiles from..to with all rows, in panels that stay in cache while row after row passes.
-fn void NAME(panels)(int format, const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top)
+fn void NAME(panels)(int format, int shift, const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top)
 {
 	enum { PANEL = 128 << 10 };
 	const struct cpu_part *part = a->w->parts;
 	const int32_t cols = a->w->cols, fit = (int32_t)(PANEL / (CPU_TILE * part->row_bytes)), tiles = fit > 1 ? fit : 1;
-	const int64_t apart = NAME(row_bytes)(format, cols), ahead = part->row_bytes * (a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE);
+	const int64_t apart = (int64_t)NAME(units)(cols) * UNIT, ahead = part->row_bytes * (a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE);
 	for (int32_t panel = from; panel < to; panel += tiles) {
 		const int32_t end = to - panel < tiles ? to : panel + tiles;
 		for (int32_t m = 0; m < a->m; m += BLOCK_ROWS) {
@@ -249,39 +274,55 @@ fn void NAME(panels)(int format, const struct cpu_linear *a, int32_t from, int32
 			const int rows = a->m - m < BLOCK_ROWS ? a->m - m : BLOCK_ROWS;
 			for (int32_t tile = panel; tile < end; tile++) {
 				struct cpu_row w[CPU_TILE];
-				float out[CPU_TILE][BLOCK_ROWS];
+				float out[BLOCK_ROWS][CPU_TILE];
 				NAME(tile_weights)(a, tile, w);
 				switch (rows) {
-				case 1:
-					NAME(dots)(format, 1, out, w, x, apart, cols, ahead);
-					break;
-#if BLOCK_ROWS > 2
-				case 2:
-					NAME(dots)(format, 2, out, w, x, apart, cols, ahead);
-					break;
-				case 3:
-					NAME(dots)(format, 3, out, w, x, apart, cols, ahead);
-					break;
+#define ROWS(n) \
+	case n: \
+		NAME(dots)(format, shift, n, out, w, x, apart, cols, ahead); \
+		break;
+					ROWS(1)
+					ROWS(2)
+					ROWS(3)
+					ROWS(4)
+#if LEVEL == 2
+					ROWS(5)
+					ROWS(6)
+					ROWS(7)
+					ROWS(8)
 #endif
-				default:
-					NAME(dots)(format, BLOCK_ROWS, out, w, x, apart, cols, ahead);
+#undef ROWS
 				}
-				NAME(finish)(a, tile, m, rows, out, top);
+				NAME(finish_tile)(a, tile, m, rows, out, top);
 			}
 		}
 	}
 }
 
+#define PANELS(format, shift) \
+	TARGET static void NAME(panels_##format##_##shift)(const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top) \
+	{ \
+		NAME(panels)(format, shift, a, from, to, top); \
+	}
+PANELS(CPU_INT8, 5)
+PANELS(CPU_INT8, 6)
+PANELS(CPU_INT8, 7)
+PANELS(CPU_INT4, 5)
+PANELS(CPU_INT4, 6)
+PANELS(CPU_INT4, 7)
+#undef PANELS
+
 TARGET void NAME(cpu_integer)(const void *args, int32_t chunk, float *scratch)
 {
+	static void (*const panels[2][3])(const struct cpu_linear *, int32_t, int32_t, struct cpu_top *) = {
+		{NAME(panels_CPU_INT8_5), NAME(panels_CPU_INT8_6), NAME(panels_CPU_INT8_7)},
+		{NAME(panels_CPU_INT4_5), NAME(panels_CPU_INT4_6), NAME(panels_CPU_INT4_7)},
+	};
 	(void)scratch;
 	const struct cpu_linear *a = args;
 	CPU_CHUNK(a, chunk, from, to);
-	struct cpu_top *top = cpu_tops(a, chunk, from * CPU_TILE);
-	if (a->w->parts->format == CPU_INT4)
-		NAME(panels)(CPU_INT4, a, from, to, top);
-	else
-		NAME(panels)(CPU_INT8, a, from, to, top);
+	const struct cpu_part *p = a->w->parts;
+	panels[p->format == CPU_INT4][p->group_shift - 5](a, from, to, cpu_tops(a, chunk, from * CPU_TILE));
 }
 #undef ISA
 #undef LEVEL

@@ -31,9 +31,9 @@ func InstructionSets() []string {
 			sets = append(sets, "avx512")
 			if x.HasAVX512VNNI {
 				sets = append(sets, "avx512vnni")
-			}
-			if x.HasAMXTile && x.HasAMXBF16 && x.HasAVX512BF16 && C.cpu_amx_permit() != 0 {
-				sets = append(sets, "amx")
+				if x.HasAMXTile && x.HasAMXInt8 && C.cpu_amx_permit() != 0 {
+					sets = append(sets, "amx")
+				}
 			}
 		}
 	}

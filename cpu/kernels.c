@@ -19,7 +19,7 @@ TABLE(generic, generic, 2, 0);
 #define INTEGER(name, isa, rows, bytes) \
 	void cpu_prepare_##name(const void *, int32_t, float *); \
 	void cpu_integer_##name(const void *, int32_t, float *); \
-	TABLE(name, isa, rows, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 6 * bytes, 0, 0)
+	TABLE(name, isa, rows, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 4 * bytes, 0, 0, 0)
 FLOATS(avx2);
 FLOATS(avx512);
 INTEGER(avx2, avx2, 2, 32);
@@ -28,8 +28,8 @@ INTEGER(avx512, avx512, 4, 64);
 INTEGER(avx512vnni, avx512, 4, 64);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
-void cpu_grouped_amx(const void *, int32_t, float *);
-TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_grouped_amx, 32, 16, 64, 16 * 128, 32 * 256, 32);
+void cpu_tiles_amx(const void *, int32_t, float *);
+TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 16 * 256, 2048, 32, 64 + 512);
 #endif
 #endif
 

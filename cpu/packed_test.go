@@ -39,11 +39,9 @@ func (d *Device) budget(x, w []float32) float64 {
 		}
 		blocks, weights = blocks+top*size, weights+size
 	}
-	bound := float64(len(x)+8)*0x1p-24*total + 0x1p-100*weights // less counts as nothing
+	bound := float64(len(x)+8)*0x1p-24*total + 0x1p-80*weights // less counts as nothing
 	switch {
 	case d.kernels.packed.linear == nil:
-	case d.isa == "amx":
-		bound += 0x1p-7 * 1.002 * total
 	default:
 		bound += blocks / 254 * 1.0001 // the scale itself is a float
 	}
