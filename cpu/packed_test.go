@@ -40,9 +40,7 @@ func (d *Device) budget(x, w []float32) float64 {
 		blocks, weights = blocks+top*size, weights+size
 	}
 	bound := float64(len(x)+8)*0x1p-24*total + 0x1p-80*weights // less counts as nothing
-	switch {
-	case d.kernels.packed.linear == nil:
-	default:
+	if d.kernels.packed.linear != nil {
 		bound += blocks / 254 * 1.0001 // the scale itself is a float
 	}
 	return bound
@@ -120,6 +118,38 @@ func TestPackedLinear(t *testing.T) {
 	})
 	for isa, share := range worst {
 		t.Logf("%s: largest share of the budget %.3f", isa, share)
+	}
+}
+
+// Instruction sets of one register width differ in the instructions that sum products of integers, never in a bit.
+func TestPackedLinearOneArithmetic(t *testing.T) {
+	for _, family := range [][]string{{"avx2", "avxvnni"}, {"avx512", "avx512vnni", "amx"}} {
+		family = slices.DeleteFunc(family, func(isa string) bool { return !slices.Contains(InstructionSets(), isa) })
+		var devices []*Device
+		for _, isa := range family {
+			devices = append(devices, openISA(t, isa, 2))
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			rng := source(t)
+			f := rapid.SampledFrom([]device.Format{device.Int4, device.Int8}).Draw(t, "format")
+			group := rapid.SampledFrom([]int{32, 64, 128}).Draw(t, "group")
+			m, k, n := rapid.IntRange(1, 64).Draw(t, "m"), rapid.IntRange(1, 2100).Draw(t, "k"), rapid.IntRange(1, 70).Draw(t, "n")
+			x, part := hard(t, rng, m*k), hardPart(t, rng, f, group, n, k, 0)
+			var want []float32
+			for i, d := range devices {
+				r := newRig(t, d)
+				r.prog.Add(&device.Linear{Name: "linear", X: r.tensor("x", m, k, x), Y: r.tensor("y", m, n, make([]float32, m*n)), W: r.weight(part)})
+				y := r.run(&device.Step{})["y"]
+				if i == 0 {
+					want = y
+				}
+				for j := range y {
+					if math.Float32bits(y[j]) != math.Float32bits(want[j]) {
+						t.Fatalf("%s: y[%d][%d] = %v, %s has %v", family[i], j/n, j%n, y[j], family[0], want[j])
+					}
+				}
+			}
+		})
 	}
 }
 

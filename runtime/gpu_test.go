@@ -57,8 +57,8 @@ func TestGPUDemo(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		t.Setenv("VOXTRAL_CPU_ISA", "generic") // float32 activations
-		reference := transcribe(t, m, openCPU(t), all)
-		got := transcribe(t, m, dev, all)
+		reference := transcribe(t, openEngine(t, m, openCPU(t)), 6, all)
+		got := transcribe(t, openEngine(t, m, dev), 6, all)
 		same := 0
 		for _, c := range all {
 			if got[c.file] == reference[c.file] {
