@@ -29,7 +29,7 @@ INTEGER(avx512vnni, avx512, 4, 64);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
 void cpu_tiles_amx(const void *, int32_t, float *);
-TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 16 * 256, 2048, 32, 64 + 512);
+TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 4 * 576, 1024, 128, 2 * 576);
 #endif
 #endif
 
