@@ -278,7 +278,6 @@ fn void NAME(next_tile)(struct place *at, const struct pass *p)
 			NAME(next_tile)(&at, p); \
 			sums = p->sums + ((at.tile * 2 + at.half) * TURNS + at.turn) * SQUARE; \
 			EACH(START) \
-			fetch_some(p->fetch); \
 		} \
 	} while (0)
 
@@ -316,6 +315,7 @@ fn void NAME(multiply)(int rows, const struct pass *p)
 		TAKE(2);
 		MAKE(2, 4, 6);
 		TAKE(3);
+		fetch_some(p->fetch);
 	}
 }
 
@@ -367,11 +367,11 @@ TARGET void cpu_tiles_amx(const void *args, int32_t chunk, float *scratch)
 	const int32_t last = ceil_div(a->m % SIDE, 4) % 4, tiles = (a->m + 3) / SIDE; // of 16 rows; last: of rows / 4 beyond them
 	float *const sums = scratch + FLIGHT * SQUARE;
 	uint8_t *const w = (uint8_t *)(sums + ceil_div(a->m, SIDE) * 2 * TURNS * SQUARE);
-	const int32_t ends = ceil_div(stages, PANEL) * TURNS * ceil_div(a->m, SIDE) * 2; // of tiles, in a strip
+	const int32_t flights = stages * ceil_div(a->m, SIDE) * 2; // of a strip
 	struct fetch fetch = {
 		.row_bytes = (int32_t)part->row_bytes,
 		.scale_bytes = 2 * part->groups,
-		.lines = ceil_div(STRIP * ceil_div((int32_t)part->row_bytes, 64), ends),
+		.lines = ceil_div(STRIP * ceil_div((int32_t)part->row_bytes, 64), flights),
 	};
 	struct pass whole = {.sums = sums, .products = (int32_t *)scratch, .fetch = &fetch, .stages = stages, .tiles = tiles};
 	struct pass rest = whole;
