@@ -24,8 +24,9 @@ const (
 	stderrTail    = 4 << 10
 )
 
-// childRequest asks a child to load a compiler and, if told so, to compile.
+// childRequest asks a child for a driver's report, or to load a compiler and, if told so, to compile.
 type childRequest struct {
+	Driver  string // of the report; empty: it is about a compiler
 	Library string
 	Compile bool
 	Source  Source
@@ -36,6 +37,7 @@ type childReply struct {
 	Code          []byte
 	Log           string
 	Failure       string
+	Backend       Backend
 }
 
 // childEnded is a child that gave no reply.
@@ -52,10 +54,11 @@ func (e *childEnded) Error() string {
 var hooked atomic.Bool
 
 // RunChild does the work of a child process, if this is one, and then returns true: the program ends. A program that uses
-// GPUs calls it first thing in main, a test binary in TestMain.
+// GPUs calls it first thing in main, a test binary in TestMain. A child has no arguments and a pipe for its reply, so that the
+// variable alone, left in a shell, does nothing.
 func RunChild() bool {
 	hooked.Store(true)
-	if os.Getenv(childVariable) == "" {
+	if os.Getenv(childVariable) == "" || len(os.Args) > 1 || !isPipe(replyFile) {
 		return false
 	}
 	noCore := unix.Rlimit{}
@@ -64,7 +67,7 @@ func RunChild() bool {
 	var request childRequest
 	err := gob.NewDecoder(os.Stdin).Decode(&request)
 	if err == nil {
-		err = gob.NewEncoder(reply).Encode(serve(request))
+		err = gob.NewEncoder(reply).Encode(answer(request))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "voxtral: child:", err)
@@ -73,6 +76,19 @@ func RunChild() bool {
 	// The reply is out. What a library does at the end of its process, and what it never freed, shall not spoil it.
 	syscall.Exit(0)
 	return true
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+func answer(r childRequest) childReply {
+	if r.Driver != "" {
+		diePlainly()
+		return childReply{Backend: look(r.Driver)}
+	}
+	return serve(r)
 }
 
 // runChild runs a request in a process of its own, which may crash or hang.

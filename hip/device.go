@@ -19,26 +19,26 @@ type Device struct {
 	gpu    GPU
 	sdpa   SDPA
 
-	mu       sync.Mutex // a Context takes one call at a time
-	x        Context
-	modules  map[string]Module
-	warnings []string
-	closed   bool
+	mu        sync.Mutex // a Context takes one call at a time
+	x         Context
+	modules   map[string]Module
+	attention []Attention // of the programs compiled so far
+	used      Usage
+	warnings  []string
+	closed    bool
 }
 
-// SDPA chooses the attention kernel of steps with few rows.
-type SDPA string
-
-// Attention choices.
-const (
-	SDPAAuto     SDPA = "auto"     // standard on AMD, split-K on NVIDIA where one block a head cannot fill the device
-	SDPAStandard SDPA = "standard" // one block a key head
-	SDPASplitK   SDPA = "splitk"   // several blocks a key head, joined by their true maxima
-)
+// Usage is memory that a device holds, in bytes.
+type Usage struct {
+	Weights int64
+	State   int64 // of streams: key and value rings, convolution tails
+	Scratch int64 // of compiled programs
+	Pinned  int64 // the host's memory, which the GPU reads and writes in place
+}
 
 // Open starts using a GPU and runs a self-test on it: a device that computes wrongly is refused.
 func Open(d Driver, index int, choice SDPA) (*Device, error) {
-	if !slices.Contains([]SDPA{SDPAAuto, SDPAStandard, SDPASplitK}, choice) {
+	if !slices.Contains(SDPAs(), choice) {
 		return nil, fmt.Errorf("hip: attention %q: use auto, standard or splitk", choice)
 	}
 	x, err := d.Open(index)
@@ -46,7 +46,9 @@ func Open(d Driver, index int, choice SDPA) (*Device, error) {
 		return nil, err
 	}
 	dev := &Device{driver: d, gpu: x.GPU(), sdpa: choice, x: x, modules: map[string]Module{}}
-	if err := selfTest(dev); err != nil {
+	err = selfTest(dev)
+	dev.attention = nil // of the self-test
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("hip: %s fails its self-test and is not used: %w", dev.gpu.Name, err), dev.Close())
 	}
 	return dev, nil
@@ -58,7 +60,17 @@ func (d *Device) Info() device.Info {
 	for _, v := range d.driver.Versions() {
 		libs = append(libs, v.Name+" "+v.Version)
 	}
-	return device.Info{Name: d.driver.Name(), Detail: fmt.Sprintf("%s (%s, %d units, %.0f GiB; %s; attention %s)", d.gpu.Name, d.gpu.Arch, d.gpu.Units, float64(d.gpu.MemoryBytes)/(1<<30), strings.Join(libs, ", "), d.sdpa)}
+	return device.Info{
+		Name:   fmt.Sprintf("%s:%d", d.driver.Name(), d.gpu.Index),
+		Detail: fmt.Sprintf("%s (%s, waves of %d, %d units, %.0f GiB; %s)", d.gpu.Name, d.gpu.Arch, d.gpu.WaveSize, d.gpu.Units, float64(d.gpu.MemoryBytes)/(1<<30), strings.Join(libs, ", ")),
+	}
+}
+
+// Usage is what the device holds now.
+func (d *Device) Usage() Usage {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
 }
 
 // Warnings lists what went wrong without making results wrong, such as graphs that cannot be captured.
@@ -95,6 +107,7 @@ type buffer struct {
 	ptr    Ptr
 	pinned *Pinned
 	bytes  int
+	total  *int64 // of the device's usage
 	freed  bool
 }
 
@@ -107,6 +120,7 @@ func (b *buffer) Free() {
 			return nil
 		}
 		b.freed = true
+		*b.total -= int64(b.bytes)
 		if b.pinned != nil {
 			return x.HostFree(b.pinned)
 		}
@@ -118,17 +132,34 @@ func (b *buffer) Free() {
 func (d *Device) Alloc(bytes int, kind device.Kind) (device.Buffer, error) {
 	b := &buffer{dev: d, bytes: bytes}
 	return b, d.locked(func(x Context) (err error) {
+		b.total = d.used.of(kind)
 		if kind == device.HostIO {
-			if b.pinned, err = x.HostAlloc(max(bytes, 1)); err == nil {
-				b.ptr = b.pinned.Ptr
+			if b.pinned, err = x.HostAlloc(max(bytes, 1)); err != nil {
+				return err
 			}
+			b.ptr = b.pinned.Ptr
+		} else if b.ptr, err = x.Malloc(int64(max(bytes, 1))); err != nil {
 			return err
 		}
-		if b.ptr, err = x.Malloc(int64(max(bytes, 1))); err != nil {
-			return err
+		*b.total += int64(bytes)
+		if kind == device.HostIO {
+			return nil // zeroed already
 		}
 		return x.Memset(b.ptr, 0, int64(bytes))
 	})
+}
+
+// of is where buffers of a kind are counted.
+func (u *Usage) of(kind device.Kind) *int64 {
+	switch kind {
+	case device.Params:
+		return &u.Weights
+	case device.State:
+		return &u.State
+	case device.HostIO:
+		return &u.Pinned
+	}
+	return &u.Scratch
 }
 
 func (d *Device) own(b device.Buffer) (*buffer, error) {
@@ -199,6 +230,7 @@ func (d *Device) Pack(desc device.WeightDesc) (device.Weight, error) {
 		if err != nil {
 			return 0, err
 		}
+		d.used.Weights += int64(len(data))
 		return at, x.CopyIn(at, data)
 	}
 	return w, d.locked(func(x Context) (err error) {

@@ -15,7 +15,7 @@
 //	compiler.go  the run-time compilers; rtc.c holds the calls
 //	child.go     running what may end the process in a process of its own
 //	cache.go     compiled code on disk
-//	report.go    everything there is to say about this machine's GPUs
+//	report.go    everything there is to say about this machine's GPUs, found out in a child process
 package hip
 
 import "time"

@@ -17,6 +17,7 @@ type execution struct {
 	prog    *device.Program
 	mem     map[*device.Memory]Ptr
 	scratch []Ptr
+	held    int64 // bytes of scratch
 	rows    rowMemory
 	plain   [][]launch // by op
 	fused   []launch
@@ -150,6 +151,8 @@ func (e *execution) malloc(x Context, bytes int) (Ptr, error) {
 	p, err := x.Malloc(int64(bytes))
 	if err == nil {
 		e.scratch = append(e.scratch, p)
+		e.held += int64(bytes)
+		e.dev.used.Scratch += int64(bytes)
 	}
 	return p, err
 }
@@ -280,6 +283,7 @@ func (e *execution) Close() error {
 		for _, p := range e.scratch {
 			keep(x.Free(p))
 		}
+		e.dev.used.Scratch -= e.held
 		if e.rows.pinned != nil {
 			keep(x.HostFree(e.rows.pinned))
 		}

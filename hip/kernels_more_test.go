@@ -17,7 +17,7 @@ import (
 // gpuTests are the tests that every runner must pass.
 var gpuTests = map[string]func(*testing.T, runner){
 	"matvec": testMatvec, "matvec rows": testMatvecRows, "qkv": testQKV, "head": testHead, "argmax": testArgmax,
-	"matmul": testMatmul, "embed": testEmbed, "attention": testAttention, "rows": testRows, "conv": testConv,
+	"matmul": testMatmul, "embed": testEmbed, "attention": testAttention, "rows": testRows, "conv": testConv, "read": testRead,
 }
 
 func bytesOfFloats(v []float32, half bool) []byte {

@@ -16,8 +16,6 @@ const (
 	// Dynamic LDS of a matvec block. Beyond it activations pass through in pieces.
 	ldsBudgetCUDA = 72 << 10
 	ldsBudgetAMD  = 52 << 10
-	splitKeys     = 512 // least keys of a split-K share at a full window
-	maxSplits     = 32
 )
 
 // planner turns ops into launches. It goes over the program twice: first to collect the modules, then to lay the launches
@@ -90,7 +88,9 @@ func (p *planner) allocate() (err error) {
 			back = max(back, 4*mmRows*columns)
 			part = max(part, 16*o.X.Rows*w.tiles())
 		case *device.Attention:
-			part = max(part, 4*o.Rows.Rows*o.Spec.QHeads*maxSplits*(o.Spec.HeadDim+2))
+			if a := p.e.dev.attentionOf(o.Spec); a.Splits > 1 {
+				part = max(part, 4*o.Rows.Rows*o.Spec.QHeads*a.Splits*(o.Spec.HeadDim+2))
+			}
 		}
 	}
 	for _, s := range []struct {
@@ -203,45 +203,6 @@ func (p *planner) convWindow(o *device.ConvWindow) error {
 	}
 	a = params{}.ptr(p.e.ptr(o.Tail), p.e.ptr(o.X), slot, pos).int(rows, c, o.Stride)
 	return p.add(kernels.Rows(), "conv_tail", [3]int{rows, 1, 1}, rowThreads, 0, a)
-}
-
-// attention is the one place that chooses an attention kernel.
-func (p *planner) attention(o *device.Attention) error {
-	m, err := kernels.Attention(o.Spec, o.K.Half)
-	if err != nil {
-		return err
-	}
-	slot, pos, _, _, _ := p.set(o.Rows)
-	rows, s := o.Rows.Rows, o.Spec
-	rest := params{}.ptr(p.e.ptr(o.QKV), p.e.mem[o.K.Mem], p.e.mem[o.V.Mem], slot, pos).
-		int(s.KVHeads, o.K.Cap, s.Window).float(float32(s.Scale()))
-	splits := p.splits(o)
-	if splits == 1 {
-		a := append(params{}.ptr(p.e.ptr(o.Y)), rest...)
-		return p.add(m, "attention", [3]int{s.KVHeads, rows, 1}, mvWaves*p.wave(), 0, a)
-	}
-	a := append(params{}.ptr(p.part), rest...).int(splits)
-	if err := p.add(m, "attention_split", [3]int{splits, s.KVHeads, rows}, mvWaves*p.wave(), 0, a); err != nil {
-		return err
-	}
-	a = params{}.ptr(p.e.ptr(o.Y), p.part, slot).int(s.QHeads, splits)
-	return p.add(m, "attention_merge", [3]int{s.QHeads, rows, 1}, max(s.HeadDim, p.wave()), 0, a)
-}
-
-// splits is how many shares the keys are cut into; 1 is standard attention.
-func (p *planner) splits(o *device.Attention) int {
-	most := min(maxSplits, max(1, o.Spec.Window/splitKeys))
-	free := p.e.dev.gpu.Units / (o.Spec.KVHeads * o.Rows.Rows)
-	switch p.e.dev.sdpa {
-	case SDPAStandard:
-		return 1
-	case SDPASplitK:
-		return max(2, min(most, free))
-	}
-	if !p.e.dev.cuda() {
-		return 1
-	}
-	return max(1, min(most, free))
 }
 
 func flag(b bool) int {

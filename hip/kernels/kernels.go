@@ -17,7 +17,7 @@ var files embed.FS
 
 // Module is one translation unit: compat.h, what the kernels share, and one .hip file, for given constants.
 type Module struct {
-	Name    string // matvec, head, matmul, embed, attention, rows or argmax
+	Name    string // matvec, head, matmul, embed, attention, rows, argmax or read
 	Defines []string
 	parts   []string
 }
@@ -58,6 +58,9 @@ func Rows() Module { return Module{"rows", nil, []string{"compat.h", "rows.hip"}
 
 // Argmax is the module that finds the largest logits.
 func Argmax() Module { return Module{"argmax", nil, []string{"compat.h", "best.h", "argmax.hip"}} }
+
+// Read is the module that measures how fast memory can be read.
+func Read() Module { return Module{"read", nil, []string{"compat.h", "read.hip"}} }
 
 // With is the module with one more constant, a variant for the tuner: "MATRIX=0" for two-element dot products in place of the
 // matrix units, "DEPTH=2" or "WAVES=4" in matvec and head.
