@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"voxtral/audio"
-	"voxtral/cpu"
 	"voxtral/internal/bench"
 	"voxtral/internal/device"
 	"voxtral/models"
@@ -28,8 +27,7 @@ type benchFlags struct {
 	seconds   float64
 	mode      string
 	delay     string
-	device    string
-	threads   int
+	deviceFlags
 	repeat    int
 	speculate string
 	profile   bool
@@ -66,13 +64,18 @@ time, over the measured bandwidth, is the bandwidth fraction. The encoder's long
   2 × ticks × (8·conv0 + 4·(conv1 + layers) + adapter) / time / peak
 
 with the numbers of elements of those matrices, attention not counted, and the int8 peak
-for int8 and int4 weights, bf16 for others.
+for int8 and int4 weights, bf16 for others. On a GPU the memory that is read is its own,
+timed by its own clock, and there is no such peak; the times of steps end when the GPU has
+finished.
+
+` + deviceHelp + `
 
 --compare prints ratios of two reports that --json has written, with the intervals in
 which they lie at 95 % confidence, found by drawing anew from the runs of both.`,
 		Example: `  voxtral bench talk.wav
   voxtral bench --synthetic 4b --format int4 --seconds 30
   voxtral bench talk.wav --model voxtral-int4.safetensors --mode paced --plot ticks.png
+  voxtral bench --synthetic 4b --device gpu --sdpa splitk
   voxtral bench --synthetic 4b --repeat 5 --json > after.json
   voxtral bench --compare before.json after.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,8 +93,7 @@ which they lie at 95 % confidence, found by drawing anew from the runs of both.`
 	fl.Float64Var(&f.seconds, "seconds", 0, "`N` seconds of noise like speech (default 30), or the first N of each FILE (default: all)")
 	fl.StringVar(&f.mode, "mode", "offline", "`MODE` in which the audio comes: offline, streaming or paced")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS` (default: the model's own)")
-	fl.StringVar(&f.device, "device", "auto", "what computes, `KIND`: auto or cpu")
-	fl.IntVar(&f.threads, "threads", 0, "CPU threads, `N` (default: all cores)")
+	f.add(fl)
 	fl.IntVar(&f.repeat, "repeat", 1, "`N` runs: medians and spread")
 	fl.StringVar(&f.speculate, "speculate", "on", "guess tokens ahead where audio is there: `on` or off")
 	fl.BoolVar(&f.profile, "profile", false, "time every op, which makes all of it slower")
@@ -145,7 +147,7 @@ func (f *benchFlags) check(cmd *cobra.Command) (mode bench.Mode, opt runtime.Opt
 	case f.plot != "" && mode == bench.Offline:
 		err = usagef("--plot needs ticks: use --mode streaming or paced")
 	default:
-		err = checkDevice(f.device, f.threads)
+		err = f.deviceFlags.check()
 	}
 	return mode, opt, format, err
 }
@@ -177,25 +179,26 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 		open = func() (*models.Model, error) { return f.openSynthetic(ctx, format, nil) }
 	}
-	dev, err := openDevice(f.device, f.threads)
+	var subject *bench.Subject
+	dev, err := f.open(c, func(dev device.Device) (err error) {
+		subject, err = bench.Open(open, dev, opt)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
-	subject, err := bench.Open(open, dev, opt)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, subject.Close()) }()
+	defer func() { err = errors.Join(err, subject.Close(), dev.Close()) }()
 	r, err := bench.Measure(ctx, subject, clips, bench.Options{
 		Mode: mode, Repeat: f.repeat, Commit: buildVersion().commit,
-		Probe:    func(ctx context.Context) (bench.Machine, error) { return probe(ctx, dev) },
-		Progress: c.phases(),
+		Hardware: dev, Progress: c.phases(),
 	})
 	if err != nil {
 		return err
 	}
 	c.end()
+	for _, warning := range dev.Warnings() {
+		c.warn(dev.Info().Name, warning)
+	}
 	return f.print(cmd.OutOrStdout(), r)
 }
 
@@ -290,19 +293,4 @@ func (f *benchFlags) openSynthetic(ctx context.Context, format device.Format, pr
 		err = context.Cause(ctx)
 	}
 	return m, err
-}
-
-func probe(ctx context.Context, dev *cpu.Device) (bench.Machine, error) {
-	p, err := dev.Probe(ctx)
-	if err != nil {
-		return bench.Machine{}, err
-	}
-	m := bench.Machine{
-		ReadBandwidth: p.ReadBandwidth, Int8: bench.Peak(p.Best("int8")), BF16: bench.Peak(p.Best("bf16")),
-		Read: fmt.Sprintf("best of %d passes over %s by all threads", p.Passes, byteSize(p.ReadBytes)),
-	}
-	for _, peak := range p.Peaks {
-		m.Peaks = append(m.Peaks, bench.Peak(peak))
-	}
-	return m, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestBench(t *testing.T) {
 	dir := t.TempDir()
 	for mode, repeat := range map[string]string{"offline": "1", "streaming": "2", "paced": "1"} {
-		r := voxtral(t, "bench", hello, "--seconds", "1", "--mode", mode, "--json", "--repeat", repeat)
+		r := voxtral(t, "bench", hello, "--device", "cpu", "--seconds", "1", "--mode", mode, "--json", "--repeat", repeat)
 		require.Equal(t, exitOK, r.code, r.stderr)
 		var keys map[string]any
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &keys))
@@ -29,6 +29,8 @@ func TestBench(t *testing.T) {
 		b, err := bench.ReadReport(path)
 		require.NoError(t, err)
 		require.Equal(t, [4]string{mode, "cpu", "int4", "demo"}, [4]string{string(b.Mode), b.Device, b.Format, b.Model})
+		require.Equal(t, []string{"auto", "standard"}, append([]string{b.SDPA}, b.Attention...))
+		require.Nil(t, b.DeviceMemory)
 		require.InDelta(t, 1, b.AudioSeconds, 1e-9)
 		for name, v := range map[string]float64{
 			"rtf": b.RTF, "encoder_step_ms": b.EncoderStepMS, "decoder_step_ms": b.DecoderStepMS, "gbps": b.GBps, "peak_gbps": b.PeakGBps,
@@ -56,7 +58,7 @@ func TestBench(t *testing.T) {
 // The text begins with the line that scripts look for, and owns up to the warm-up; a profile and a plot come on demand.
 func TestBenchText(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "ticks.png")
-	r := voxtral(t, "bench", hello, hello, "--seconds", "0.5", "--mode", "streaming", "--profile", "--plot", plot, "--speculate", "off", "--threads", "1")
+	r := voxtral(t, "bench", hello, hello, "--seconds", "0.5", "--mode", "streaming", "--profile", "--plot", plot, "--speculate", "off", "--threads", "1", "--device", "cpu")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `^Voxtral RTF \d+\.\d{3} \(streaming, cpu, int4, 1\.0 s of audio\)\n`, r.stdout)
 	for _, word := range []string{"not counted", "over 80 ms", "of the", "encoder chunk", "beside the weights", "load", "dec.logits", "speculation off", "threads: 1", "clips"} {
@@ -71,7 +73,7 @@ func TestBenchText(t *testing.T) {
 // A synthetic model is written once and used again; noise stands in for a file.
 func TestBenchSynthetic(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	args := []string{"bench", "--synthetic", "tiny", "--format", "int8", "--seconds", "0.5", "--cache-dir", dir}
+	args := []string{"bench", "--synthetic", "tiny", "--format", "int8", "--seconds", "0.5", "--cache-dir", dir, "--device", "cpu"}
 	r := voxtral(t, args...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.True(t, strings.HasPrefix(r.stdout, "Voxtral RTF "))
@@ -100,7 +102,9 @@ func TestBenchUsage(t *testing.T) {
 		{"--format int8", "--synthetic"},
 		{"--synthetic 4b --format int3", "int4, int8 or bf16"},
 		{"--plot x.png", "streaming or paced"},
-		{"--device gpu", "auto or cpu"},
+		{"--device card", "use auto, cpu, gpu, gpu:N, hip:N or cuda:N"},
+		{"--device cpu --sdpa splitk", "needs a GPU"},
+		{"--sdpa fast", "auto, standard or splitk"},
 		{"--compare a.json", "two reports, not 1"},
 	} {
 		r := voxtral(t, strings.Fields("bench "+c.args)...)

@@ -5,7 +5,8 @@
 //	root.go        the command tree and what its commands share
 //	console.go     messages on standard error, kept apart from the text on standard output
 //	progress.go    the progress bar
-//	model.go       which model and which device
+//	model.go       which model
+//	device.go      which device: names, self-test, falling back
 //	transcribe.go  voxtral transcribe: flags, and all inputs in turn
 //	input.go       one input from its samples to its transcript
 //	output.go      where transcripts go: text as it is decoded, files written in one step
@@ -28,6 +29,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"voxtral/hip"
 )
 
 // Exit codes.
@@ -51,6 +54,9 @@ type usageError struct{ error }
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
+	if hip.RunChild() { // this process looks for GPUs, or compiles for one, and that is all
+		return
+	}
 	ctx := interruptible(context.Background())
 	root := newRoot()
 	cmd, err := root.ExecuteContextC(ctx)
@@ -89,13 +95,11 @@ func report(w io.Writer, cmd *cobra.Command, err error) int {
 	return exitFailed
 }
 
-// plain is an error in one line, without the name of the package that found it.
+// plain is an error in one line, without the names of the packages that it came through.
 func plain(err error) string {
-	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	for _, pkg := range []string{"audio: ", "models: ", "runtime: ", "cpu: ", "bench: "} {
-		if rest, ok := strings.CutPrefix(text, pkg); ok {
-			return rest
-		}
+	text := ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	for _, pkg := range []string{"audio", "models", "runtime", "cpu", "bench", "hip"} {
+		text = strings.ReplaceAll(text, ": "+pkg+": ", ": ")
 	}
-	return text
+	return text[2:]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"voxtral/audio"
+	"voxtral/hip"
 )
 
 const (
@@ -27,6 +28,9 @@ const (
 var binary string
 
 func TestMain(m *testing.M) {
+	if hip.RunChild() {
+		return
+	}
 	os.Exit(buildAndRun(m))
 }
 
@@ -115,7 +119,12 @@ func TestUsageErrors(t *testing.T) {
 		{"transcribe --delay 1280 a.wav", "80 to 1200"},
 		{"transcribe --delay soon a.wav", "80 to 1200"},
 		{"transcribe --format doc a.wav", "text, json, srt, vtt or tsv"},
-		{"transcribe --device gpu a.wav", "auto or cpu"},
+		{"transcribe --device tpu a.wav", "use auto, cpu, gpu, gpu:N, hip:N or cuda:N"},
+		{"transcribe --device cpu:0 a.wav", "--device cpu:0 is unknown"},
+		{"transcribe --device hip: a.wav", "--device hip: is unknown"},
+		{"transcribe --device gpu:-1 a.wav", "--device gpu:-1 is unknown"},
+		{"transcribe --sdpa flash a.wav", "auto, standard or splitk"},
+		{"transcribe --device cpu --sdpa splitk a.wav", "needs a GPU, the CPU has standard attention only"},
 		{"transcribe --threads -1 a.wav", "--threads -1"},
 		{"transcribe --channel -1 a.wav", "--channel -1"},
 		{"transcribe -q -v a.wav", "contradict"},

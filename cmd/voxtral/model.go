@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
-	"voxtral/cpu"
 	"voxtral/models"
 )
 
@@ -28,24 +26,6 @@ func openModel(path string) (m *models.Model, builtIn bool, err error) {
 	}
 	return m, false, err
 }
-
-// deviceKinds are the values of --device.
-var deviceKinds = []string{"auto", "cpu"}
-
-func checkDevice(kind string, threads int) error {
-	for _, k := range deviceKinds {
-		if k == kind {
-			if threads < 0 {
-				return usagef("--threads %d: want 1 or more, or 0 for all cores", threads)
-			}
-			return nil
-		}
-	}
-	return usagef("--device %s is unknown: use %s", kind, strings.Join(deviceKinds, " or "))
-}
-
-// openDevice opens a device of a kind that checkDevice has accepted.
-func openDevice(_ string, threads int) (*cpu.Device, error) { return cpu.Open(threads) }
 
 // byteSize prints a size in the units that file managers use.
 func byteSize(n int64) string {

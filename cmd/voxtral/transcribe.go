@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"voxtral/internal/device"
 	"voxtral/internal/subtitle"
 	"voxtral/runtime"
 )
@@ -20,11 +22,10 @@ type transcribeFlags struct {
 	outputDir string
 	model     string
 	delay     string
-	device    string
-	threads   int
-	channel   int
-	quiet     bool
-	verbose   bool
+	deviceFlags
+	channel int
+	quiet   bool
+	verbose bool
 }
 
 func newTranscribe() *cobra.Command {
@@ -40,12 +41,15 @@ standard error, transcripts and nothing else to standard output.
 
 The first Ctrl-C stops reading and writes down what was heard until then, the second one
 quits. The exit code is 0, or 1 if some input failed, 2 for a mistake in the command line,
-130 after Ctrl-C.`,
+130 after Ctrl-C.
+
+` + deviceHelp,
 		Example: `  voxtral transcribe talk.wav
   voxtral transcribe --format srt lecture.mp3 > lecture.srt
   voxtral transcribe --format json --output-dir transcripts recordings/*.wav
   ffmpeg -v error -i film.mkv -f wav - | voxtral transcribe -
-  voxtral transcribe --model voxtral-int4.safetensors --delay 960 interview.wav`,
+  voxtral transcribe --model voxtral-int4.safetensors --delay 960 interview.wav
+  voxtral transcribe --device cuda:0 talk.wav`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("no input: name audio files, or - to read standard input")
@@ -58,8 +62,7 @@ quits. The exit code is 0, or 1 if some input failed, 2 for a mistake in the com
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "write FILE.txt, FILE.srt, ... into `DIR` instead of standard output")
 	fl.StringVarP(&f.model, "model", "m", "", "model directory or packed file at `PATH` (default: $VOXTRAL_MODEL, or the built-in demonstration model)")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS`: 80 to 1200 in steps of 80, or 2400; more delay, fewer errors (default: the model's own)")
-	fl.StringVar(&f.device, "device", "auto", "what computes, `KIND`: auto or cpu")
-	fl.IntVar(&f.threads, "threads", 0, "CPU threads, `N` (default: all cores)")
+	f.add(fl)
 	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only text and errors")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "describe the model, the device and every input; RTF is seconds of work for a second of audio")
@@ -125,7 +128,7 @@ func (f *transcribeFlags) check() (format subtitle.Format, delay time.Duration, 
 	if f.quiet && f.verbose {
 		return "", 0, usagef("--quiet and --verbose contradict each other")
 	}
-	return format, delay, checkDevice(f.device, f.threads)
+	return format, delay, f.deviceFlags.check()
 }
 
 // parseDelay reads milliseconds or a duration with its unit; nothing is the model's own delay, 0.
@@ -166,26 +169,36 @@ func (f *transcribeFlags) open(delay time.Duration, c *console) (*transcriber, f
 	if builtIn {
 		c.note("using the built-in demonstration model: simple sentences in synthetic voices only; see --model")
 	}
-	dev, err := openDevice(f.device, f.threads)
+	var engine *runtime.Engine
+	var session *runtime.Session
+	dev, err := f.deviceFlags.open(c, func(dev device.Device) (err error) {
+		if engine, err = runtime.Open(model, dev); err != nil {
+			return err
+		}
+		if session, err = engine.NewSession(runtime.Options{Delay: delay}); err != nil {
+			return errors.Join(err, engine.Close())
+		}
+		return nil
+	})
 	if err != nil {
 		return fail(err)
 	}
-	closers = append(closers, dev.Close)
-	engine, err := runtime.Open(model, dev)
-	if err != nil {
-		return fail(err)
-	}
-	closers = append(closers, engine.Close)
-	session, err := engine.NewSession(runtime.Options{Delay: delay})
-	if err != nil {
-		return fail(err)
-	}
-	closers = append(closers, session.Close)
+	closers = append(closers, dev.Close, engine.Close, session.Close)
 	info := dev.Info()
 	c.detail("model %s: %s layout, loaded in %.2f s", model.Name, model.Layout, time.Since(started).Seconds())
-	c.detail("device %s: %s, threads: %d", info.Name, info.Detail, info.Threads)
+	if info.Threads > 0 {
+		info.Detail += fmt.Sprintf(", threads: %d", info.Threads)
+	}
+	c.detail("device %s: %s", info.Name, info.Detail)
+	policy, attention := dev.Attention()
+	c.detail("attention %s: %s", policy, strings.Join(attention, "; "))
 	c.detail("delay %d ms", session.Delay().Milliseconds())
-	return &transcriber{session: session, model: model, channel: f.channel, console: c}, closeAll, nil
+	return &transcriber{session: session, model: model, channel: f.channel, console: c}, func() error {
+		for _, warning := range dev.Warnings() {
+			c.warn(info.Name, warning)
+		}
+		return closeAll()
+	}, nil
 }
 
 // all transcribes the inputs in order. An error of one does not stop the others.

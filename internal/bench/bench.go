@@ -88,11 +88,21 @@ func (s *Subject) Close() error {
 type Options struct {
 	Mode   Mode
 	Repeat int // runs, 1 or more
-	// Probe measures what the machine can do at best; it is called after every run. Without it there are no fractions.
-	Probe func(context.Context) (Machine, error)
+	// Hardware is the device beyond what the model needs of it; nil: there are no fractions, and nothing of its memory.
+	Hardware Hardware
 	// Progress tells what is going on, and how much of it is done; may be nil.
 	Progress func(what string, done, total int)
 	Commit   string // of the program
+}
+
+// Hardware is what a device tells of itself.
+type Hardware interface {
+	// Probe measures what it can do at best; it is called after every run.
+	Probe(ctx context.Context) (Machine, error)
+	// Memory is what the device holds in memory of its own; nil if it has none.
+	Memory() *DeviceMemory
+	// Attention is the policy by which attention kernels were chosen, and what it chose, a line for each shape.
+	Attention() (policy string, chosen []string)
 }
 
 // Measure runs the subject over the clips, each 16 kHz mono and a stream of its own, again and again, each time in a new
@@ -123,6 +133,7 @@ type measurement struct {
 	chunk    Chunk
 	runs     []Measures
 	machine  Machine // the best of all probes
+	memory   *DeviceMemory
 	peakRSS  int64
 	profiles []map[string]time.Duration
 }
@@ -149,9 +160,10 @@ func (m *measurement) all(ctx context.Context) error {
 		if i == 0 {
 			m.peakRSS = residentMemory("VmHWM") // before the probe, which takes memory of its own
 		}
-		if m.opt.Probe != nil {
+		if m.opt.Hardware != nil {
+			m.memory = m.opt.Hardware.Memory()
 			m.opt.Progress("probe", i, m.opt.Repeat)
-			machine, err := m.opt.Probe(ctx)
+			machine, err := m.opt.Hardware.Probe(ctx)
 			if err != nil {
 				return err
 			}

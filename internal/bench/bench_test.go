@@ -41,9 +41,29 @@ var machine = Machine{
 	Peaks: []Peak{{"int8 A", 2e12}, {"int8 B", 4e12}, {"bf16 C", 1e12}},
 }
 
+// madeUp is hardware that probes as it is told.
+type madeUp struct {
+	err    error
+	peaks  *Machine // in place of machine
+	memory *DeviceMemory
+}
+
+func (m *madeUp) Probe(context.Context) (Machine, error) {
+	if m.peaks != nil {
+		return *m.peaks, m.err
+	}
+	return machine, m.err
+}
+
+func (m *madeUp) Memory() *DeviceMemory { return m.memory }
+
+func (m *madeUp) Attention() (policy string, chosen []string) {
+	return "auto", []string{"all: standard"}
+}
+
 func measure(t *testing.T, s *Subject, opt Options, seconds float64) *Report {
 	t.Helper()
-	opt.Probe = func(context.Context) (Machine, error) { return machine, nil }
+	opt.Hardware = &madeUp{}
 	r, err := Measure(t.Context(), s, [][]float32{Speech(seconds)}, opt)
 	require.NoError(t, err)
 	return r
@@ -159,6 +179,34 @@ func TestMeasureClips(t *testing.T) {
 	}
 }
 
+// A GPU has memory of its own, and no peaks of instructions; both are in the report, and the rest as on any device.
+func TestMeasureGPU(t *testing.T) {
+	s := subject(t, synthetic(t, device.Int4), runtime.Options{})
+	gpu := &madeUp{peaks: &Machine{ReadBandwidth: 40e9, Read: "by a kernel"}, memory: &DeviceMemory{Weights: 5e9, Cache: 2e9, Scratch: 1e9, Pinned: 3e6}}
+	r, err := Measure(t.Context(), s, [][]float32{Speech(0.4)}, Options{Mode: Offline, Repeat: 2, Hardware: gpu})
+	require.NoError(t, err)
+	require.Equal(t, "by a kernel", r.Machine.Read)
+	require.InDelta(t, 40, r.PeakGBps, 0)
+	require.InDelta(t, r.Runs[0].GBps/40, r.Runs[0].BandwidthFraction, 1e-12)
+	require.Zero(t, r.OverWeights)
+	require.Equal(t, gpu.memory, r.DeviceMemory)
+	r.Threads = 0
+	var out strings.Builder
+	require.NoError(t, r.WriteText(&out))
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"8.000 GB on the device: weights 5.000 GB, keys and values 2.000 GB, scratch 1.000 GB", "of it 3.0 MB pinned", "40.00 (40.00–40.00) GB/s measured here (by a kernel)", "attention auto: all: standard"} {
+		require.Contains(t, text, want)
+	}
+	for _, not := range []string{"threads", "peaks", "beside the weights", " of CPU"} {
+		require.NotContains(t, text, not)
+	}
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "peaks")
+	require.Contains(t, string(data), `"sdpa":"auto","attention":["all: standard"]`)
+	require.Contains(t, string(data), `"device_memory":{"weights_bytes":5000000000,`)
+}
+
 // Speculation and profiles are reported as they were asked for.
 func TestMeasureOptions(t *testing.T) {
 	s := subject(t, synthetic(t, device.BF16), runtime.Options{NoSpeculation: true, Profile: true})
@@ -187,7 +235,7 @@ func TestMeasureFails(t *testing.T) {
 	_, err = Measure(t.Context(), s, [][]float32{Speech(0.2), nil}, Options{Mode: Offline, Repeat: 1})
 	require.ErrorContains(t, err, "clip 1")
 	broken := errors.New("broken")
-	_, err = Measure(t.Context(), s, [][]float32{Speech(0.2)}, Options{Mode: Offline, Repeat: 1, Probe: func(context.Context) (Machine, error) { return Machine{}, broken }})
+	_, err = Measure(t.Context(), s, [][]float32{Speech(0.2)}, Options{Mode: Offline, Repeat: 1, Hardware: &madeUp{err: broken}})
 	require.ErrorIs(t, err, broken)
 	for _, mode := range []Mode{Offline, Streaming, Paced} {
 		ctx, cancel := context.WithCancelCause(t.Context())

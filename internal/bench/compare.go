@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Comparison is one metric of two reports.
@@ -68,6 +69,14 @@ func WriteComparison(out io.Writer, nameA string, a *Report, nameB string, b *Re
 	return w.write(out)
 }
 
+// chosen is a report's attention in a line; reports of earlier releases have none.
+func chosen(r *Report) string {
+	if r.SDPA == "" {
+		return "standard"
+	}
+	return strings.Join(r.Attention, "; ")
+}
+
 // differences are the conditions, other than the program, that the two reports do not share.
 func differences(a, b *Report) []string {
 	var list []string
@@ -78,7 +87,7 @@ func differences(a, b *Report) []string {
 		{"mode", a.Mode, b.Mode}, {"model", a.Model, b.Model}, {"format", a.Format, b.Format},
 		{"device", a.Device + " " + a.Detail, b.Device + " " + b.Detail}, {"threads", a.Threads, b.Threads},
 		{"seconds of audio", a.AudioSeconds, b.AudioSeconds}, {"clips", a.Clips, b.Clips}, {"delay, ms", a.DelayMS, b.DelayMS},
-		{"speculation", a.Speculation, b.Speculation}, {"profiled", a.Profiled, b.Profiled},
+		{"speculation", a.Speculation, b.Speculation}, {"attention", chosen(a), chosen(b)}, {"profiled", a.Profiled, b.Profiled},
 	} {
 		if d.a != d.b {
 			list = append(list, fmt.Sprintf("%s: %v and %v", d.what, d.a, d.b))

@@ -70,9 +70,17 @@ type Chunk struct {
 type Machine struct {
 	ReadBandwidth float64 `json:"-"` // bytes a second
 	Read          string  `json:"read"`
-	Int8          Peak    `json:"int8"`
-	BF16          Peak    `json:"bf16"`
-	Peaks         []Peak  `json:"peaks"` // of all instructions
+	Int8          Peak    `json:"int8,omitzero"`
+	BF16          Peak    `json:"bf16,omitzero"`
+	Peaks         []Peak  `json:"peaks,omitempty"` // of all instructions; none are measured on a GPU
+}
+
+// DeviceMemory is what a device holds in memory of its own while a session is open, in bytes.
+type DeviceMemory struct {
+	Weights int64 `json:"weights_bytes"`
+	Cache   int64 `json:"cache_bytes"` // keys, values and what else a stream keeps
+	Scratch int64 `json:"scratch_bytes"`
+	Pinned  int64 `json:"pinned_host_bytes"` // the host's memory, which the device reads and writes in place
 }
 
 // Peak is how fast an instruction for dot products is.
@@ -83,7 +91,7 @@ type Peak struct {
 
 // best keeps the larger rates.
 func (m *Machine) best(other Machine) {
-	if len(m.Peaks) != len(other.Peaks) {
+	if m.Read == "" {
 		*m = other
 		return
 	}
@@ -119,22 +127,27 @@ type Report struct {
 	PeakRSSBytes       int64   `json:"peak_rss_bytes"` // until the end of the first run; 0 if the system does not tell
 	Commit             string  `json:"commit"`
 
-	Clips         int        `json:"clips"` // first text and first token are medians over them
-	Model         string     `json:"model"`
-	Detail        string     `json:"device_detail"`
-	Threads       int        `json:"threads"`
-	LoadAverage   float64    `json:"load_average"` // of the system, beforehand: other work makes all numbers worthless
-	DelayMS       int64      `json:"delay_ms"`
-	Speculation   bool       `json:"speculation"`
-	Profiled      bool       `json:"profiled"` // which makes everything slower
-	WarmUpSeconds float64    `json:"warm_up_seconds"`
-	WeightBytes   int64      `json:"weight_bytes"`
-	OverWeights   int64      `json:"rss_over_weights_bytes"` // peak less weights
-	EncoderChunk  Chunk      `json:"encoder_chunk"`
-	Machine       *Machine   `json:"machine,omitempty"`
-	Load          Load       `json:"load"`
-	Ops           []OpTime   `json:"ops,omitempty"`
-	Runs          []Measures `json:"runs"`
+	Clips         int      `json:"clips"` // first text and first token are medians over them
+	Model         string   `json:"model"`
+	Detail        string   `json:"device_detail"`
+	Threads       int      `json:"threads"`
+	LoadAverage   float64  `json:"load_average"` // of the system, beforehand: other work makes all numbers worthless
+	DelayMS       int64    `json:"delay_ms"`
+	Speculation   bool     `json:"speculation"`
+	Profiled      bool     `json:"profiled"` // which makes everything slower
+	WarmUpSeconds float64  `json:"warm_up_seconds"`
+	WeightBytes   int64    `json:"weight_bytes"`
+	OverWeights   int64    `json:"rss_over_weights_bytes"` // peak less weights; 0 where the weights are on a GPU
+	EncoderChunk  Chunk    `json:"encoder_chunk"`
+	Machine       *Machine `json:"machine,omitempty"`
+
+	DeviceMemory *DeviceMemory `json:"device_memory,omitempty"` // of a GPU; after the last run, before its probe
+	SDPA         string        `json:"sdpa,omitempty"`          // the policy that was asked for
+	Attention    []string      `json:"attention,omitempty"`     // the kernels that it chose
+
+	Load Load       `json:"load"`
+	Ops  []OpTime   `json:"ops,omitempty"`
+	Runs []Measures `json:"runs"`
 }
 
 func (m *measurement) report() *Report {
@@ -145,10 +158,13 @@ func (m *measurement) report() *Report {
 		Speculation: !m.Subject.opt.NoSpeculation, Profiled: m.Subject.opt.Profile, WarmUpSeconds: warmUpTime.Seconds(),
 		WeightBytes: WeightBytes(m.Model), EncoderChunk: m.chunk, Load: m.Load, Ops: opTimes(m.profiles), Runs: m.runs,
 	}
-	if m.peakRSS > 0 {
+	if m.memory != nil {
+		r.DeviceMemory = m.memory
+	} else if m.peakRSS > 0 {
 		r.OverWeights = m.peakRSS - r.WeightBytes
 	}
-	if m.opt.Probe != nil {
+	if m.opt.Hardware != nil {
+		r.SDPA, r.Attention = m.opt.Hardware.Attention()
 		r.Machine = &m.machine
 		peak := m.machine.BF16
 		if formatOf(m.Model).Grouped() {

@@ -32,7 +32,14 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	var w table
 	w.row("model\t%s, weights %s", r.Model, gigabytes(r.WeightBytes))
-	w.row("device\t%s: %s, threads: %d; load average beforehand: %.2f", r.Device, r.Detail, r.Threads, r.LoadAverage)
+	threads := ""
+	if r.Threads > 0 {
+		threads = fmt.Sprintf(", threads: %d", r.Threads)
+	}
+	w.row("device\t%s: %s%s; load average beforehand: %.2f", r.Device, r.Detail, threads, r.LoadAverage)
+	if r.SDPA != "" {
+		w.row("attention\t%s: %s", r.SDPA, strings.Join(r.Attention, "; "))
+	}
 	w.row("commit\t%s", r.Commit)
 	if r.Clips > 1 {
 		w.row("clips\t%d, each a stream of its own; first text and first token are medians over them", r.Clips)
@@ -64,7 +71,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	c := r.EncoderChunk
 	w.row("encoder chunk\t%d ticks at once: %.1f ms, %.0f Gop/s", c.Ticks, c.MS, ratio(float64(c.Ops), c.MS*1e6))
-	if r.Machine != nil {
+	if r.Machine != nil && len(r.Machine.Peaks) > 0 { // a GPU has none
 		w.row("\t%.3f of %s", c.Fraction, c.Peak)
 		for i, p := range r.Machine.Peaks {
 			label := ""
@@ -75,7 +82,11 @@ func (r *Report) WriteText(out io.Writer) error {
 		}
 	}
 	w.row("CPU\t%s s a second of audio", r.spread("%.3f", "CPU s per audio s"))
-	if r.PeakRSSBytes > 0 {
+	switch d := r.DeviceMemory; {
+	case d != nil:
+		w.row("memory\t%s on the device: weights %s, keys and values %s, scratch %s", gigabytes(d.Weights+d.Cache+d.Scratch), gigabytes(d.Weights), gigabytes(d.Cache), gigabytes(d.Scratch))
+		w.row("\t%s of the host at most, of it %s pinned", gigabytes(r.PeakRSSBytes), gigabytes(d.Pinned))
+	case r.PeakRSSBytes > 0:
 		w.row("memory\t%s at most, %s beside the weights", gigabytes(r.PeakRSSBytes), gigabytes(r.OverWeights))
 	}
 	l := r.Load
