@@ -135,11 +135,12 @@ func (c *compiler) op(op device.Op) {
 			return &a.units, &a.per
 		})
 	case *device.Attention:
-		window := min(o.Spec.Window, o.K.Cap)
-		c.scratchFor(int(k.block) * pad(window))
-		add(c, k.attention, o.Rows.Rows*o.Spec.KVHeads, math.MaxInt32, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
+		take, ld := attentionShare(o)
+		queries := min(C.CPU_QUERIES, take*o.Spec.QHeads/o.Spec.KVHeads)
+		c.scratchFor(roundUp(o.Spec.HeadDim, C.CPU_KEYS)*(2*C.CPU_KEYS+C.CPU_VALUES+C.CPU_QUERIES) + queries*ld)
+		add(c, k.attention, (o.Rows.Rows+take-1)/take*o.Spec.KVHeads, math.MaxInt32, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
 			c.attention(a, o.Spec, o.Rows, o.QKV, o.K, o.V)
-			a.y = c.floats(o.Y)
+			a.y, a.m, a.take, a.ld = c.floats(o.Y), C.int32_t(o.Rows.Rows), C.int32_t(take), C.int64_t(ld)
 			return &a.units, &a.per
 		})
 	case *device.ConvWindow:
@@ -170,6 +171,15 @@ func (c *compiler) attention(a *C.struct_cpu_attention, s sdpa.Spec, rows *devic
 	a.qkv, a.k, a.v, a.rows = c.floats(qkv), c.ring(k), c.ring(v), c.rows(rows)
 	a.q_heads, a.kv_heads, a.head_dim = C.int32_t(s.QHeads), C.int32_t(s.KVHeads), C.int32_t(s.HeadDim)
 	a.window, a.scale = C.int32_t(min(s.Window, k.Cap)), C.float(s.Scale())
+}
+
+// attentionShare is how many rows a unit takes, and how much room the scores of one query need. More rows read the rings
+// fewer times, but all their scores are to stay in a common second-level cache.
+func attentionShare(o *device.Attention) (take, ld int) {
+	const scores = 256 << 10
+	window, group := min(o.Spec.Window, o.K.Cap), o.Spec.QHeads/o.Spec.KVHeads
+	take = max(1, min(o.Rows.Rows, C.CPU_QUERIES/group, scores/(group*window)))
+	return take, roundUp(window+take, C.CPU_KEYS) + C.CPU_KEYS
 }
 
 // add appends a command over units of the given work each, in elements; work 0 means one chunk.

@@ -106,9 +106,15 @@ struct cpu_attention {           // also of cpu_rope
 	struct cpu_ring k, v;
 	const struct cpu_rows *rows;
 	int32_t q_heads, kv_heads, head_dim, window;
-	int32_t units, per;          // rope: rows; attention: rows × key heads
+	int32_t m, take;             // attention: rows, those of a unit
+	int64_t ld;                  // attention: scores of a query, in whole CPU_KEYS
+	int32_t units, per;          // rope: rows; attention: takes of rows × key heads
 	float scale;
 };
+
+// Attention's keys side by side, values widened at a time, and the most queries of a unit. Its scratch is, in floats of
+// head_dim in whole CPU_KEYS: keys twice, values, queries; and for each query ld scores.
+enum { CPU_KEYS = 16, CPU_VALUES = 64, CPU_QUERIES = 64 };
 
 struct cpu_conv {
 	float *y;                    // [rows/stride][3*c]
