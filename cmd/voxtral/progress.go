@@ -66,6 +66,7 @@ func newBar(w io.Writer, total int64) *progressbar.ProgressBar {
 		progressbar.OptionSetWidth(20),
 		progressbar.OptionSetPredictTime(total > 0),
 		progressbar.OptionSetElapsedTime(true),
+		progressbar.OptionSetSpinnerChangeInterval(0), // else a bar of unknown length draws itself by a clock of its own, over our lines
 		progressbar.OptionClearOnFinish(),
 	)
 }

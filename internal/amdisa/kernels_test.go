@@ -150,7 +150,7 @@ func TestFaults(t *testing.T) {
 		want         string
 		races        bool
 	}{
-		{kernel: "bad_global", groups: 2, size: 64, args: []any{65}, want: `memory fault: 4 bytes at`},
+		{kernel: "bad_global", groups: 1, size: 64, args: []any{65}, want: `memory fault: 4 bytes at`},
 		{kernel: "bad_lds_read", groups: 1, size: 64, want: "which nothing has written"},
 		{kernel: "bad_lds_bounds", groups: 1, size: 64, lds: 256, args: []any{1}, want: "LDS fault: 4 bytes at 0x100 of 256"},
 		{kernel: "bad_barrier", groups: 1, size: 128, want: "barrier divergence"},
