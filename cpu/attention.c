@@ -5,7 +5,7 @@
 // All scores of the window are kept, so that the largest is known before anything is exponentiated and no sum is ever
 // rescaled. A row's bits depend neither on the rows beside it nor on the ring's capacity: keys are grouped by absolute
 // position, the sum of weights has a lane for each position modulo LANES, the sum of values goes from the oldest on, and what
-// lies outside a row's window weighs nothing.
+// lies outside a row's window weighs nothing, unless a value there is not finite.
 // Against a reading in double: 1e-5 of the largest value in the window while scores stay below 100.
 #ifndef VARIANTS_OF
 #define VARIANTS_OF "attention.c"
@@ -25,10 +25,11 @@ struct queries {
 	const float *q[QUERIES]; // [head_dim]
 	float *y[QUERIES];       // [head_dim]
 	int32_t first[QUERIES], last[QUERIES]; // positions
-	int32_t n, head;         // of keys
-	int32_t slot, from;      // the position of the first score
+	int32_t n;               // queries
+	int32_t head;            // key head
+	int32_t slot, from;      // ring slot; position of the first score, in whole KEYS
 	int32_t room;            // head_dim in whole KEYS
-	int64_t ld;
+	int64_t ld;              // floats from one query's scores to the next's
 	float *scores;           // [n][ld], then weights
 	float *sums;             // [n][room]
 	float *rows, *keys;      // [KEYS][room], [room][KEYS]

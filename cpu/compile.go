@@ -136,8 +136,8 @@ func (c *compiler) op(op device.Op) {
 		})
 	case *device.Attention:
 		take, ld := attentionShare(o)
-		queries := min(C.CPU_QUERIES, take*o.Spec.QHeads/o.Spec.KVHeads)
-		c.scratchFor(roundUp(o.Spec.HeadDim, C.CPU_KEYS)*(2*C.CPU_KEYS+C.CPU_VALUES+C.CPU_QUERIES) + queries*ld)
+		queries := min(queriesOfUnit, take*o.Spec.QHeads/o.Spec.KVHeads)
+		c.scratchFor(roundUp(o.Spec.HeadDim, C.CPU_KEYS)*(2*C.CPU_KEYS+valuesAtOnce+queriesOfUnit) + queries*ld)
 		add(c, k.attention, (o.Rows.Rows+take-1)/take*o.Spec.KVHeads, math.MaxInt32, func(a *C.struct_cpu_attention) (units, per *C.int32_t) {
 			c.attention(a, o.Spec, o.Rows, o.QKV, o.K, o.V)
 			a.y, a.m, a.take, a.ld = c.floats(o.Y), C.int32_t(o.Rows.Rows), C.int32_t(take), C.int64_t(ld)
@@ -173,12 +173,18 @@ func (c *compiler) attention(a *C.struct_cpu_attention, s sdpa.Spec, rows *devic
 	a.window, a.scale = C.int32_t(min(s.Window, k.Cap)), C.float(s.Scale())
 }
 
+// As attention.c has them.
+const (
+	queriesOfUnit = C.CPU_QUERIES
+	valuesAtOnce  = C.CPU_VALUES
+)
+
 // attentionShare is how many rows a unit takes, and how much room the scores of one query need. More rows read the rings
 // fewer times, but all their scores are to stay in a common second-level cache.
 func attentionShare(o *device.Attention) (take, ld int) {
 	const scores = 256 << 10
 	window, group := min(o.Spec.Window, o.K.Cap), o.Spec.QHeads/o.Spec.KVHeads
-	take = max(1, min(o.Rows.Rows, C.CPU_QUERIES/group, scores/(group*window)))
+	take = max(1, min(o.Rows.Rows, queriesOfUnit/group, scores/(group*window)))
 	return take, roundUp(window+take, C.CPU_KEYS) + C.CPU_KEYS
 }
 

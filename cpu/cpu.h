@@ -160,11 +160,9 @@ struct cpu_packed {
 	int32_t scratch, row_scratch, column_scratch;
 };
 
-// The kernels that differ by instruction set. block is how many activation rows share one pass over a weight tile in
-// registers; longer batches first unpack the tile to scratch.
+// The kernels that differ by instruction set.
 struct cpu_kernels {
 	const char *name;
-	int32_t block;
 	cpu_kernel linear, rmsnorm, attention;
 	void (*dequant)(float *dst, const struct cpu_weight *w, int32_t row);
 	struct cpu_packed packed;

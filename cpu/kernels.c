@@ -9,27 +9,27 @@
 	void cpu_attention_##isa(const void *, int32_t, float *); \
 	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t)
 
-#define TABLE(name, isa, rows, ...) \
+#define TABLE(name, isa, ...) \
 	static const struct cpu_kernels name = { \
-		#name, rows, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa, {__VA_ARGS__}}
+		#name, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa, {__VA_ARGS__}}
 
 FLOATS(generic);
-TABLE(generic, generic, 2, 0);
+TABLE(generic, generic, 0);
 #if defined(__x86_64__)
-#define INTEGER(name, isa, rows, bytes) \
+#define INTEGER(name, isa, bytes) \
 	void cpu_prepare_##name(const void *, int32_t, float *); \
 	void cpu_integer_##name(const void *, int32_t, float *); \
-	TABLE(name, isa, rows, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 4 * bytes, 0, 0, 0)
+	TABLE(name, isa, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 4 * bytes, 0, 0, 0)
 FLOATS(avx2);
 FLOATS(avx512);
-INTEGER(avx2, avx2, 2, 32);
-INTEGER(avxvnni, avx2, 2, 32);
-INTEGER(avx512, avx512, 4, 64);
-INTEGER(avx512vnni, avx512, 4, 64);
+INTEGER(avx2, avx2, 32);
+INTEGER(avxvnni, avx2, 32);
+INTEGER(avx512, avx512, 64);
+INTEGER(avx512vnni, avx512, 64);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
 void cpu_tiles_amx(const void *, int32_t, float *);
-TABLE(amx, avx512, 4, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 4 * 576, 1024, 128, 2 * 576);
+TABLE(amx, avx512, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 4 * 576, 1024, 128, 2 * 576);
 #endif
 #endif
 

@@ -95,24 +95,29 @@ type attentionCase struct {
 }
 
 func drawAttention(t *rapid.T, size float64) attentionCase {
+	return drawAttentionOf(t, size, rapid.IntRange(1, 9), rapid.IntRange(1, 6), rapid.IntRange(1, 70))
+}
+
+// drawAttentionOf draws a case with so many rows, query heads for each key head, and keys in the window.
+func drawAttentionOf(t *rapid.T, size float64, rows, group, window *rapid.Generator[int]) attentionCase {
 	rng := source(t)
 	kv := rapid.IntRange(1, 3).Draw(t, "kv heads")
 	c := attentionCase{
 		spec: sdpa.Spec{
-			KVHeads: kv, QHeads: kv * rapid.IntRange(1, 6).Draw(t, "group"),
-			HeadDim: 2 * rapid.IntRange(1, 40).Draw(t, "half"), Window: rapid.IntRange(1, 70).Draw(t, "window"),
+			KVHeads: kv, QHeads: kv * group.Draw(t, "group"),
+			HeadDim: 2 * rapid.IntRange(1, 40).Draw(t, "half"), Window: window.Draw(t, "window"),
 		},
-		n: rapid.IntRange(1, 9).Draw(t, "rows"), slots: rapid.IntRange(1, 3).Draw(t, "slot count"),
+		n: rows.Draw(t, "rows"), slots: rapid.IntRange(1, 3).Draw(t, "slot count"),
 	}
 	c.half = rapid.Bool().Draw(t, "half")
 	longest := rapid.IntRange((c.n+c.slots-1)/c.slots, c.n).Draw(t, "longest")
 	c.cap = c.spec.RingCap(longest) + rapid.IntRange(0, 20).Draw(t, "spare")
-	rows := drawRows(t, c.n, c.slots, longest, 1)
+	data := drawRows(t, c.n, c.slots, longest, 1)
 	for range c.n * c.spec.HeadDim / 2 {
 		sin, cos := math.Sincos(rng.Float64() * 2 * math.Pi)
-		rows.Cos, rows.Sin = append(rows.Cos, float32(cos)), append(rows.Sin, float32(sin))
+		data.Cos, data.Sin = append(data.Cos, float32(cos)), append(data.Sin, float32(sin))
 	}
-	c.step.Rows = []device.RowData{rows}
+	c.step.Rows = []device.RowData{data}
 	c.qkv, c.y = normal(rng, c.n*c.spec.QKVDim(), size), normal(rng, c.n*c.spec.QDim(), 1)
 	c.k, c.v = normal(rng, c.slots*c.cap*c.spec.KVDim(), 1), normal(rng, c.slots*c.cap*c.spec.KVDim(), 1)
 	return c
@@ -142,6 +147,20 @@ func TestAttention(t *testing.T) {
 				tol = 0x1p-10
 			}
 			against(t, d, tol, &c.step, func(r *rig) { c.build(r, 0, c.n, rope) })
+		})
+	})
+}
+
+// So it does with more rows than a unit takes, more heads that share a key head, and longer windows than are widened at a time.
+func TestAttentionUnits(t *testing.T) {
+	few, many := rapid.IntRange(1, 3), rapid.IntRange(queriesOfUnit+1, queriesOfUnit+40)
+	eachISA(t, 3, func(t *testing.T, d *Device) {
+		rapid.Check(t, func(t *rapid.T) {
+			c := drawAttentionOf(t, 1, many, few, rapid.IntRange(valuesAtOnce+1, 200))
+			if rapid.Bool().Draw(t, "heads") {
+				c = drawAttentionOf(t, 1, few, many, rapid.IntRange(1, 20))
+			}
+			against(t, d, 4e-6, &c.step, func(r *rig) { c.build(r, 0, c.n, false) })
 		})
 	})
 }

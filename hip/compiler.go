@@ -18,7 +18,7 @@ import (
 )
 
 // compileTime bounds one compilation; the largest kernels take seconds.
-const compileTime = 10 * time.Minute
+const compileTime = 3 * time.Minute
 
 // Compiler is a run-time compiler: hiprtc for AMD's architectures, NVRTC for NVIDIA's. It runs each compilation in a child
 // process, for some releases end the process on an architecture or an intrinsic that they do not know. Safe for concurrent

@@ -93,7 +93,7 @@ which they lie at 95 % confidence, found by drawing anew from the runs of both.`
 	fl.Float64Var(&f.seconds, "seconds", 0, "`N` seconds of noise like speech (default 30), or the first N of each FILE (default: all)")
 	fl.StringVar(&f.mode, "mode", "offline", "`MODE` in which the audio comes: offline, streaming or paced")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS` (default: the model's own)")
-	f.add(fl)
+	f.add(cmd)
 	fl.IntVar(&f.repeat, "repeat", 1, "`N` runs: medians and spread")
 	fl.StringVar(&f.speculate, "speculate", "on", "guess tokens ahead where audio is there: `on` or off")
 	fl.BoolVar(&f.profile, "profile", false, "time every op, which makes all of it slower")

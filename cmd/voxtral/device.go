@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"voxtral/cpu"
 	"voxtral/hip"
@@ -38,7 +38,8 @@ that kind, gpu the first usable of all, gpu:1 the second in the list. A GPU that
 and cannot be used is an error. auto takes the first GPU that passes its self-test and
 whose memory holds the model, else the CPU, and says why a GPU that is there was refused.`
 
-func (f *deviceFlags) add(fl *pflag.FlagSet) {
+func (f *deviceFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
 	fl.StringVar(&f.device, "device", "auto", "what computes, `NAME`: auto, cpu, gpu, gpu:N, hip:N or cuda:N")
 	fl.IntVar(&f.threads, "threads", 0, "CPU threads, `N` (default: all cores)")
 	fl.StringVar(&f.sdpa, "sdpa", "auto", "`KERNEL` of attention: auto, standard, or splitk on GPUs, which divides long histories among more of the GPU; auto is standard on AMD and on the CPU")

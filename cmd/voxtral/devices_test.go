@@ -110,7 +110,7 @@ func TestBrokenLibraries(t *testing.T) {
 // A GPU that fails its self-test is refused: by name that is an error, with auto the CPU takes over and says why.
 func TestRefusedGPU(t *testing.T) {
 	if usableGPU(t) != "" {
-		t.Skip("auto takes this machine's GPU")
+		t.Skip("this machine has a usable GPU, which auto takes before it falls back to the CPU")
 	}
 	want := voxtral(t, "transcribe", "-q", "--device", "cpu", hello).stdout
 	stub(t)

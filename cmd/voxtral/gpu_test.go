@@ -29,7 +29,7 @@ func needGPU(t *testing.T) string {
 	t.Helper()
 	name := usableGPU(t)
 	if name == "" {
-		t.Skip(voxtral(t, "devices", "-v").stdout)
+		t.Skip("needs a usable GPU; this machine has\n" + voxtral(t, "devices", "-v").stdout)
 	}
 	return name
 }

@@ -62,7 +62,7 @@ quits. The exit code is 0, or 1 if some input failed, 2 for a mistake in the com
 	fl.StringVarP(&f.outputDir, "output-dir", "o", "", "write FILE.txt, FILE.srt, ... into `DIR` instead of standard output")
 	fl.StringVarP(&f.model, "model", "m", "", "model directory or packed file at `PATH` (default: $VOXTRAL_MODEL, or the built-in demonstration model)")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS`: 80 to 1200 in steps of 80, or 2400; more delay, fewer errors (default: the model's own)")
-	f.add(fl)
+	f.add(cmd)
 	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only text and errors")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "describe the model, the device and every input; RTF is seconds of work for a second of audio")

@@ -4,7 +4,8 @@
 #
 #   VERSION  5.7 | 6.4 | 7.2: the suite that holds it today; an older or newer patch level is taken as it comes
 #
-# DIR is complete when DIR/.complete exists; then a second call does nothing. A program of the host runs against it with
+# DIR ends in VERSION, by which the tests know what it holds. It is complete when DIR/.complete exists; then a second call
+# does nothing. A program of the host runs against it with
 #   DIR/usr/lib64/ld-linux-x86-64.so.2 --library-path DIR/usr/lib/x86_64-linux-gnu PROGRAM
 # The binding and compiler tests of package hip take such directories from VOXTRAL_ROCM_SYSROOTS, separated by colons.
 set -euo pipefail
