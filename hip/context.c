@@ -262,6 +262,13 @@ struct gpu_result gpu_launch(struct gpu_context *c, gpu_function function, const
 	return CALL(launch, function, size[0], size[1], size[2], size[3], size[4], size[5], shared, c->stream, NULL, extra);
 }
 
+struct gpu_result gpu_launch_together(struct gpu_context *c, gpu_function function, const unsigned size[6], unsigned shared, void *argument)
+{
+	TRY(bind(c));
+	void *parameters[] = {argument};
+	return CALL(launch_together, function, size[0], size[1], size[2], size[3], size[4], size[5], shared, c->stream, parameters);
+}
+
 struct gpu_result gpu_sync(struct gpu_context *c)
 {
 	TRY(bind(c));

@@ -234,6 +234,21 @@ func (f *kernel) BlocksPerUnit(threads, sharedBytes int) (int, error) {
 }
 
 func (x *nativeContext) Launch(function Function, grid, block [3]int, sharedBytes int, args []byte) error {
+	return x.launch(function, grid, block, sharedBytes, func(f *kernel, sizes *C.uint) C.struct_gpu_result {
+		return C.gpu_launch(x.c, f.k.function, sizes, C.uint(sharedBytes), unsafe.Pointer(unsafe.SliceData(args)), C.size_t(len(args)))
+	})
+}
+
+func (x *nativeContext) LaunchTogether(function Function, grid, block [3]int, sharedBytes int, args []byte) error {
+	if x.d.api.launch_together == nil {
+		return fmt.Errorf("%w: %s lacks the call", ErrNotTogether, x.d.lib.path)
+	}
+	return x.launch(function, grid, block, sharedBytes, func(f *kernel, sizes *C.uint) C.struct_gpu_result {
+		return C.gpu_launch_together(x.c, f.k.function, sizes, C.uint(sharedBytes), unsafe.Pointer(unsafe.SliceData(args)))
+	})
+}
+
+func (x *nativeContext) launch(function Function, grid, block [3]int, sharedBytes int, call func(f *kernel, sizes *C.uint) C.struct_gpu_result) error {
 	f, ok := function.(*kernel)
 	if !ok || f.m.x != x || f.m.handle == nil {
 		return errForeign
@@ -254,8 +269,7 @@ func (x *nativeContext) Launch(function Function, grid, block [3]int, sharedByte
 	if sharedBytes < 0 || int64(sharedBytes)+int64(f.k.shared_bytes) > x.gpu.LDSBytes {
 		return fmt.Errorf("hip: kernel %s: %d bytes of shared memory beside its own %d: a block of this GPU may have %d", f.name, sharedBytes, f.k.shared_bytes, x.gpu.LDSBytes)
 	}
-	err := x.d.check(C.gpu_launch(x.c, f.k.function, &sizes[0], C.uint(sharedBytes), unsafe.Pointer(unsafe.SliceData(args)), C.size_t(len(args))))
-	if err != nil {
+	if err := x.d.check(call(f, &sizes[0])); err != nil {
 		return fmt.Errorf("hip: kernel %s: %w", f.name, err)
 	}
 	return nil

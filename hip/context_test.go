@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scaleArgs packs the arguments of the test kernel scale(int *data, int count, int factor).
+// scaleArgs packs the argument of the test kernel scale.
 func scaleArgs(data Ptr, count, factor int) []byte {
 	args := binary.LittleEndian.AppendUint64(nil, uint64(data))
 	args = binary.LittleEndian.AppendUint32(args, uint32(count))
@@ -26,11 +26,12 @@ func words(values ...uint32) []byte {
 	return b
 }
 
-const scaleSource = `extern "C" __global__ void scale(int *data, int count, int factor)
+const scaleSource = `struct Scale { int *data; int count, factor; };
+extern "C" __global__ void scale(Scale a)
 {
 	int i = blockIdx.x * blockDim.x + threadIdx.x;
-	if (i < count)
-		data[i] *= factor;
+	if (i < a.count)
+		a.data[i] *= a.factor;
 }
 `
 
@@ -76,6 +77,10 @@ func exercise(t *testing.T, x Context) {
 	got = got[:16]
 	require.NoError(t, x.CopyOut(got, p))
 	require.Equal(t, words(30, 60, 9, 12), got)
+
+	require.NoError(t, x.LaunchTogether(scale, [3]int{1, 1, 1}, [3]int{64, 1, 1}, 0, scaleArgs(p, 3, 2)))
+	require.NoError(t, x.CopyOut(got, p))
+	require.Equal(t, words(60, 120, 18, 12), got)
 
 	// Pinned memory starts as zeros and is the device's memory too.
 	pinned, err := x.HostAlloc(64)

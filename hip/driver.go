@@ -103,6 +103,9 @@ type Context interface {
 	// Launch queues a kernel. grid counts blocks, block counts threads, sharedBytes is dynamic shared memory. args is the
 	// kernel's parameters in order, each at its natural alignment, little-endian; it may be reused after the call.
 	Launch(f Function, grid, block [3]int, sharedBytes int, args []byte) error
+	// LaunchTogether queues a kernel whose blocks all run at once, so that they may wait for each other. args is its one
+	// parameter, a structure. Errors: ErrNotTogether where the library cannot, or the library's own if the grid does not fit.
+	LaunchTogether(f Function, grid, block [3]int, sharedBytes int, args []byte) error
 
 	// BeginCapture makes the calls that only queue record instead of run, until EndCapture. Errors: ErrNoGraphs.
 	BeginCapture() error

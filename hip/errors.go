@@ -9,6 +9,9 @@ import (
 // ErrNoGraphs says that the library in use cannot capture.
 var ErrNoGraphs = errors.New("hip: the GPU library has no graphs")
 
+// ErrNotTogether says that the library in use cannot promise that all blocks of a grid run at once.
+var ErrNotTogether = errors.New("hip: the GPU library has no cooperative launches")
+
 var (
 	errClosed  = errors.New("hip: the context is closed")
 	errForeign = errors.New("hip: the object belongs to another context or is closed")

@@ -99,6 +99,8 @@ struct gpu_api {
 	gpu_status (*occupancy)(int *blocks, gpu_function function, int threads, size_t dynamic_shared);
 	gpu_status (*launch)(gpu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
 		unsigned block_z, unsigned shared_bytes, gpu_stream stream, void **parameters, void **extra);
+	gpu_status (*launch_together)(gpu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+		unsigned block_z, unsigned shared_bytes, gpu_stream stream, void **parameters);
 
 	gpu_status (*capture_begin)(gpu_stream stream, gpu_capture_mode mode);
 	gpu_status (*capture_end)(gpu_stream stream, gpu_graph *graph);

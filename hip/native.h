@@ -86,6 +86,8 @@ struct gpu_result gpu_module_unload(struct gpu_context *c, gpu_module module);
 struct gpu_result gpu_kernel_find(struct gpu_context *c, gpu_module module, const char *name, struct gpu_kernel *kernel);
 struct gpu_result gpu_occupancy(struct gpu_context *c, gpu_function function, int threads, size_t dynamic_shared, int *blocks);
 struct gpu_result gpu_launch(struct gpu_context *c, gpu_function function, const unsigned size[6], unsigned shared, void *arguments, size_t bytes);
+// gpu_launch_together takes the kernel's one parameter, a structure.
+struct gpu_result gpu_launch_together(struct gpu_context *c, gpu_function function, const unsigned size[6], unsigned shared, void *argument);
 struct gpu_result gpu_sync(struct gpu_context *c);
 struct gpu_result gpu_capture_begin(struct gpu_context *c);
 struct gpu_result gpu_capture_end(struct gpu_context *c, struct gpu_graph_ready *graph);

@@ -101,6 +101,10 @@ func (x *paperContext) Launch(f Function, _, _ [3]int, _ int, _ []byte) error {
 
 type paperModule struct{}
 
+func (x *paperContext) LaunchTogether(f Function, grid, block [3]int, lds int, args []byte) error {
+	return x.Launch(f, grid, block, lds, args)
+}
+
 func (paperModule) Function(name string) (Function, error) { return paperFunction(name), nil }
 func (paperModule) Unload() error                          { return nil }
 

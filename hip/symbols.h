@@ -29,6 +29,7 @@ enum { GPU_OPTIONAL = 0, GPU_REQUIRED = 1 };
 	SYMBOL(function_attribute, hipFuncGetAttribute, GPU_REQUIRED) \
 	SYMBOL(occupancy, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, GPU_OPTIONAL) \
 	SYMBOL(launch, hipModuleLaunchKernel, GPU_REQUIRED) \
+	SYMBOL(launch_together, hipModuleLaunchCooperativeKernel, GPU_OPTIONAL) \
 	SYMBOL(capture_begin, hipStreamBeginCapture, GPU_OPTIONAL) \
 	SYMBOL(capture_end, hipStreamEndCapture, GPU_OPTIONAL) \
 	SYMBOL(graph_nodes, hipGraphGetNodes, GPU_OPTIONAL) \
@@ -71,6 +72,7 @@ enum { GPU_OPTIONAL = 0, GPU_REQUIRED = 1 };
 	SYMBOL(function_attribute, cuFuncGetAttribute, GPU_REQUIRED) \
 	SYMBOL(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, GPU_OPTIONAL) \
 	SYMBOL(launch, cuLaunchKernel, GPU_REQUIRED) \
+	SYMBOL(launch_together, cuLaunchCooperativeKernel, GPU_OPTIONAL) \
 	SYMBOL(capture_begin, cuStreamBeginCapture_v2, GPU_OPTIONAL) \
 	SYMBOL(capture_end, cuStreamEndCapture, GPU_OPTIONAL) \
 	SYMBOL(graph_nodes, cuGraphGetNodes, GPU_OPTIONAL) \

@@ -225,6 +225,15 @@ static int launch(const char *f, unsigned gx, unsigned gy, unsigned gz, unsigned
 	return queue(s, w);
 }
 
+static int launch_together(const char *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, struct stream *s, void **p)
+{
+	NEED_CONTEXT;
+	(void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared;
+	struct work w = {.kind = KERNEL, .kernel = f};
+	memcpy(w.arguments, p[0], 16); // scale's
+	return queue(s, w);
+}
+
 static int capture_begin(struct stream *s, int mode)
 {
 	NEED_CONTEXT;
@@ -325,6 +334,7 @@ EXPORT(S(hipModuleGetFunction, cuModuleGetFunction), function, int, (P f, P m, c
 EXPORT(S(hipFuncGetAttribute, cuFuncGetAttribute), function_attribute, int, (int *v, int a, P f), (v, a, f))
 EXPORT(S(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor), occupancy, int, (int *n, P f, int t, Z s), (n, f, t, s))
 EXPORT(S(hipModuleLaunchKernel, cuLaunchKernel), launch, int, LAUNCH_P, LAUNCH_A)
+EXPORT(S(hipModuleLaunchCooperativeKernel, cuLaunchCooperativeKernel), launch_together, int, (P f, U a, U b, U c, U d, U e, U g, U h, P s, P p), (f, a, b, c, d, e, g, h, s, p))
 EXPORT(S(hipStreamBeginCapture, cuStreamBeginCapture_v2), capture_begin, int, (P s, int m), (s, m))
 EXPORT(S(hipStreamEndCapture, cuStreamEndCapture), capture_end, int, (P s, P g), (s, g))
 EXPORT(S(hipGraphGetNodes, cuGraphGetNodes), graph_nodes, int, (P g, P n, Z *c), (g, n, c))
