@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"voxtral/internal/capture"
+	"voxtral/internal/device"
+	"voxtral/internal/listen"
+	"voxtral/internal/subtitle"
+	"voxtral/models"
+	"voxtral/runtime"
+)
+
+type listenFlags struct {
+	format  string
+	model   string
+	delay   string
+	raw     capture.Raw
+	channel int
+	maxLag  time.Duration
+	deviceFlags
+	quiet   bool
+	verbose bool
+}
+
+func newListen() *cobra.Command {
+	var f listenFlags
+	cmd := &cobra.Command{
+		Use:   "listen [flags] -",
+		Short: "Write down what is being said, while it is being said",
+		Long: `Write down what is being said, while it is being said: audio comes through standard input,
+as WAV or, with --raw, as samples without a header.
+
+Words appear as they are recognised, as far behind the speaker as --delay says. In a pipe
+they are appended and flushed one by one. --format json writes an object a line: words
+with their place in the audio in seconds, what was dropped, and the end. On a terminal a
+line below the text shows the level, how far the text lags behind the audio, and RTF,
+seconds of work for a second of audio.
+
+Ctrl-C ends the audio: the last words still come, and the exit code is 0. A second Ctrl-C
+quits at once. The exit code is 1 if the audio broke off or something could not be
+written, 2 for a mistake in the command line.
+
+` + deviceHelp,
+		Example: `  voxtral listen - < talk.wav
+  arecord -q -f S16_LE -r 16000 -t raw | voxtral listen --raw s16le --rate 16000 -
+  arecord -q -f cd | voxtral listen --format json --max-lag 5s -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef("no input: use - to listen to standard input")
+			case args[0] != "-":
+				return usagef("listen takes - for standard input: to transcribe a file, run 'voxtral transcribe %s'", args[0])
+			case len(args) > 1:
+				return usagef("unexpected argument %q", args[1])
+			}
+			if cmd.Flags().Changed("rate") || cmd.Flags().Changed("channels") {
+				if f.raw.Encoding == "" {
+					return usagef("--rate and --channels are for --raw: other audio says so itself")
+				}
+			}
+			return f.run(cmd.Context())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.format, "format", "f", "text", "`FORMAT` of the transcript: text, json, srt or vtt")
+	fl.StringVarP(&f.model, "model", "m", "", "model directory or packed file at `PATH` (default: $VOXTRAL_MODEL, or the built-in demonstration model)")
+	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS`: 80 to 1200 in steps of 80, or 2400; more delay, fewer errors (default: the model's own)")
+	fl.StringVar(&f.raw.Encoding, "raw", "", "standard input is samples without a header, in `ENCODING`: "+strings.Join(capture.Encodings(), ", "))
+	fl.IntVar(&f.raw.Rate, "rate", 16000, "samples per second with --raw, `HZ`")
+	fl.IntVar(&f.raw.Channels, "channels", 1, "channels with --raw, `N`")
+	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
+	fl.DurationVar(&f.maxLag, "max-lag", 0, "most audio that may wait for the model, `TIME` such as 5s; beyond it some is dropped, the oldest silence first, and you are told (default: the writer of the pipe has to wait)")
+	f.add(cmd)
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only text and errors")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "describe the model, the device and the audio")
+	return cmd
+}
+
+// check reads the flags that have a grammar.
+func (f *listenFlags) check() (format subtitle.Format, delay time.Duration, err error) {
+	if format, err = subtitle.ParseFormat(f.format); err != nil || format == subtitle.TSV {
+		return "", 0, usagef("--format %q is unknown: use text, json, srt or vtt", f.format)
+	}
+	if delay, err = parseDelay(f.delay); err != nil {
+		return "", 0, err
+	}
+	if f.raw.Encoding != "" {
+		if err := f.raw.Check(); err != nil {
+			return "", 0, usagef("--raw: %s", plain(err))
+		}
+	}
+	const shortest = time.Second // less and a hiccup of the machine would cost words
+	switch {
+	case f.channel < 0:
+		return "", 0, usagef("--channel %d: channels count from 1", f.channel)
+	case f.maxLag != 0 && f.maxLag < shortest:
+		return "", 0, usagef("--max-lag %v: use at least %v", f.maxLag, shortest)
+	case f.quiet && f.verbose:
+		return "", 0, usagef("--quiet and --verbose contradict each other")
+	}
+	return format, delay, f.deviceFlags.check()
+}
+
+// source is where the audio comes from.
+func (f *listenFlags) source() (name string, open capture.Open, err error) {
+	if isTerminal(os.Stdin) {
+		return "", nil, usagef("standard input is a terminal: pipe audio into it")
+	}
+	var raw *capture.Raw
+	if f.raw.Encoding != "" {
+		raw = &f.raw
+	}
+	name = "standard input"
+	return name, capture.Pipe(os.Stdin, name, raw, f.channel), nil
+}
+
+// run listens until the audio or the user's patience ends.
+func (f *listenFlags) run(ctx context.Context) (err error) {
+	format, delay, err := f.check()
+	if err != nil {
+		return err
+	}
+	name, source, err := f.source()
+	if err != nil {
+		return err
+	}
+	// A closed pipe is an error that leaves the files whole, not the end of the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	screen := newScreen(os.Stdout, os.Stderr, format == subtitle.Text, f.quiet)
+	c := &console{w: screen.messages(), quiet: f.quiet, verbose: f.verbose}
+	model, session, closeAll, err := f.open(delay, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	l := &listener{
+		name: name, console: c, screen: screen,
+		out: newLiveWriter(screen, format), assembler: newAssembler(session.Words(), model.Tokenizer.StreamingPad),
+	}
+	defer context.AfterFunc(ctx, func() { c.note("stopping: the last words follow; Ctrl-C again quits at once") })()
+	return l.listen(ctx, session, listen.Options{Open: source, MaxLag: f.maxLag})
+}
+
+// open prepares the model on the device; the function it returns closes everything.
+func (f *listenFlags) open(delay time.Duration, c *console) (*models.Model, *runtime.Session, func() error, error) {
+	started := time.Now()
+	model, builtIn, err := openModel(f.model)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if builtIn {
+		c.note("using the built-in demonstration model: simple sentences in synthetic voices only; see --model")
+	}
+	var engine *runtime.Engine
+	var session *runtime.Session
+	dev, err := f.deviceFlags.open(c, func(dev device.Device) (err error) {
+		if engine, err = runtime.Open(model, dev); err != nil {
+			return err
+		}
+		if session, err = engine.NewSession(runtime.Options{Delay: delay, IgnoreEOS: true}); err != nil {
+			return errors.Join(err, engine.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, model.Close())
+	}
+	info := dev.Info()
+	c.detail("model %s: %s layout, loaded in %.2f s", model.Name, model.Layout, time.Since(started).Seconds())
+	c.detail("device %s: %s", info.Name, info.Detail)
+	c.detail("delay %d ms", session.Delay().Milliseconds())
+	return model, session, func() error {
+		for _, warning := range dev.Warnings() {
+			c.warn(info.Name, warning)
+		}
+		return errors.Join(session.Close(), engine.Close(), dev.Close(), model.Close())
+	}, nil
+}
+
+// listener takes one run's output to where it belongs.
+type listener struct {
+	name      string
+	console   *console
+	screen    *screen
+	out       liveWriter
+	assembler *assembler
+}
+
+func (l *listener) listen(ctx context.Context, session *runtime.Session, opt listen.Options) error {
+	opt.Heard = func(ev runtime.Event) error { return l.write(ev, l.assembler.add(ev)) }
+	opt.Dropped = l.dropped
+	opt.Idle = func(s listen.Status) { l.screen.show(statusLine(s)) }
+	report, err := listen.Run(ctx, session, opt)
+	if errors.Is(err, errInterrupted) {
+		report, err = &listen.Report{}, nil // before the first sample
+	}
+	if err == nil {
+		err = l.write(runtime.Event{}, l.assembler.flush())
+	}
+	if err == nil {
+		err = l.stdout(l.out.end(report))
+	}
+	l.screen.hide()
+	if err != nil {
+		return err
+	}
+	for _, warning := range report.Warnings {
+		l.console.warn(l.name, warning)
+	}
+	l.summary(report, opt.MaxLag > 0)
+	if report.SourceErr != nil {
+		l.console.error(report.SourceErr)
+		return errReported
+	}
+	return nil
+}
+
+func (l *listener) write(ev runtime.Event, words []subtitle.Word) error {
+	return l.stdout(l.out.hear(ev, words))
+}
+
+func (l *listener) stdout(err error) error {
+	if err != nil {
+		return stdoutError{fmt.Errorf("standard output: %w", err)}
+	}
+	return nil
+}
+
+// dropped tells of lost audio; only silence is lost quietly under -q.
+func (l *listener) dropped(d listen.Drop) error {
+	what, tell := "audio", l.console.printf
+	if d.Silence {
+		what, tell = "silence", func(format string, args ...any) {
+			if !l.console.quiet {
+				l.console.printf(format, args...)
+			}
+		}
+	}
+	tell("warning: %s: the model lags behind: %.2f s of %s at %s dropped", l.name, (d.End - d.Start).Seconds(), what, shortTime(d.Start))
+	return l.stdout(l.out.dropped(d))
+}
+
+// summary says how the run went.
+func (l *listener) summary(r *listen.Report, lossy bool) {
+	if r.Detail == "" {
+		return
+	}
+	l.console.detail("%s: %s", l.name, r.Detail)
+	text := fmt.Sprintf("heard %s of audio, RTF %.3f, lag up to %.2f s", shortTime(r.Heard), r.RTF(), r.WorstLag.Seconds())
+	if lossy {
+		text += fmt.Sprintf(", late ticks: %d of %d, dropped: %.2f s of silence and %.2f s of other audio",
+			r.Late, r.Heard/tick, r.Silence.Seconds(), r.Sound.Seconds())
+	}
+	l.console.note(text)
+}

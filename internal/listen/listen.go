@@ -1,0 +1,228 @@
+// Package listen takes audio that is still being made through a session: one goroutine reads the source, the caller's runs
+// the model, and between them lies a backlog of bounded length. A source that cannot be kept waiting loses audio when the
+// backlog is full, the oldest silence first; every loss is told, and times stay those of the source.
+package listen
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"voxtral/audio"
+	"voxtral/internal/capture"
+	"voxtral/runtime"
+)
+
+const (
+	tickSamples = 1280                   // one output of the model
+	tickTime    = 80 * time.Millisecond  // as long
+	longestFeed = 25 * tickSamples       // the session's longest encoder step
+	idlePeriod  = 100 * time.Millisecond // longest time between two calls of Idle while the source is quiet
+)
+
+// Session is what the loop needs of a runtime.Session.
+type Session interface {
+	Feed(pcm []float32) error
+	Finish() error
+	Events() iter.Seq[runtime.Event]
+}
+
+// Options of a run. Heard, Dropped and Idle are called by the goroutine of Run and may be nil.
+type Options struct {
+	Open capture.Open
+	// MaxLag is how much audio may wait for the model before some is dropped. 0 drops nothing: the source is kept waiting.
+	MaxLag time.Duration
+	// Tap sees all audio as it comes in, before anything is dropped. It is called by another goroutine, one call at a time.
+	Tap func(pcm []float32)
+	// Heard takes the model's outputs; their times are those of the source. Its error ends the run.
+	Heard func(runtime.Event) error
+	// Dropped is told of audio that the model does not hear, before it hears what follows.
+	Dropped func(Drop) error
+	// Idle is called after every step and ten times a second in between.
+	Idle func(Status)
+}
+
+// Report is what a run has been.
+type Report struct {
+	Status
+	Detail   string   // of the audio as it came in
+	Warnings []string // of the source
+	// SourceErr is why the audio ended, nil at its regular end and when the context was cancelled.
+	SourceErr error
+}
+
+// Run listens until the source ends or ctx is cancelled; then what has come in until then is heard to its end. It returns
+// errors of opening the source, of the session and of Heard. The session must be fresh.
+func Run(ctx context.Context, session Session, opt Options) (*Report, error) {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	source, err := opt.Open(inner)
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{session: session, opt: opt, backlog: newBacklog(opt.MaxLag)}
+	report := &Report{Detail: source.Detail()}
+	var pump sync.WaitGroup
+	pump.Go(func() {
+		err := l.pump(inner, source)
+		report.Warnings = source.Warnings()
+		if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			report.SourceErr = err
+		}
+		l.backlog.end()
+	})
+	err = l.hear()
+	stop()
+	pump.Wait()
+	if closeErr := source.Close(); report.SourceErr == nil && ctx.Err() == nil && err == nil {
+		report.SourceErr = closeErr
+	}
+	if err != nil {
+		report.SourceErr = nil // the source was stopped
+	}
+	report.Status = l.status()
+	return report, err
+}
+
+// loop is the state of one run.
+type loop struct {
+	session Session
+	opt     Options
+	backlog *backlog
+	meter   meter
+
+	clock timeline
+	fed   int64 // samples given to the session
+	busy  time.Duration
+	late  int // ticks
+	worst time.Duration
+	lost  losses
+}
+
+// losses add up what was dropped.
+type losses struct{ silence, sound time.Duration }
+
+// pump moves audio from the source to the backlog and returns why it ends.
+func (l *loop) pump(ctx context.Context, source capture.Source) error {
+	block := make([]float32, longestFeed)
+	for {
+		n, err := source.Read(block)
+		if n > 0 {
+			if l.opt.Tap != nil {
+				l.opt.Tap(block[:n])
+			}
+			l.meter.add(block[:n])
+			l.backlog.push(ctx, block[:n], time.Now())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// hear feeds the session from the backlog until the source has ended and all is heard.
+func (l *loop) hear() error {
+	for {
+		batch, more := l.backlog.take(idlePeriod)
+		for _, d := range batch.drops {
+			l.lost.add(d)
+			if l.opt.Dropped != nil {
+				if err := l.opt.Dropped(d); err != nil {
+					return err
+				}
+			}
+		}
+		if len(batch.pcm) > 0 {
+			if err := l.feed(batch); err != nil {
+				return err
+			}
+		} else if !more {
+			break
+		}
+		if l.opt.Idle != nil {
+			l.opt.Idle(l.status())
+		}
+	}
+	if err := l.work(l.session.Finish); err != nil {
+		return err
+	}
+	return l.take()
+}
+
+func (l *loop) feed(b batch) error {
+	l.clock.at(l.fed, b.start)
+	if err := l.work(func() error { return l.session.Feed(b.pcm) }); err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, a := range b.arrivals {
+		before := l.fed / tickSamples
+		l.fed += int64(a.samples)
+		lag := now.Sub(a.at)
+		l.worst = max(l.worst, lag)
+		if lag > tickTime {
+			l.late += int(l.fed/tickSamples - before)
+		}
+	}
+	return l.take()
+}
+
+// work times the session.
+func (l *loop) work(do func() error) error {
+	began := time.Now()
+	defer func() { l.busy += time.Since(began) }()
+	return do()
+}
+
+// take hands on what the session has said, in the source's time.
+func (l *loop) take() error {
+	for ev := range l.session.Events() {
+		ev.Time = l.clock.source(ev.Time)
+		if l.opt.Heard != nil {
+			if err := l.opt.Heard(ev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Status is where a run stands.
+type Status struct {
+	Captured time.Duration // audio that has come from the source
+	Heard    time.Duration // audio that the model has heard
+	Busy     time.Duration // time that the model took for it
+	Lag      time.Duration // age of the oldest audio that waits for the model
+	WorstLag time.Duration // longest time from audio's arrival until it had been heard
+	Late     int           // ticks of 80 ms that had not been heard 80 ms after they were complete
+	Silence  time.Duration // dropped silence
+	Sound    time.Duration // other audio that was dropped
+	Level    float64       // loudness of the latest audio in dBFS, at least -90
+	Clipping bool          // samples of the last second lay at full scale
+}
+
+// RTF is seconds of work for a second of audio.
+func (s Status) RTF() float64 { return s.Busy.Seconds() / max(s.Heard.Seconds(), 1e-3) }
+
+func (l *loop) status() Status {
+	level, clipping, captured := l.meter.read()
+	return Status{
+		Captured: duration(captured), Heard: duration(l.fed), Busy: l.busy, Lag: l.backlog.lag(time.Now()), WorstLag: l.worst, Late: l.late,
+		Silence: l.lost.silence, Sound: l.lost.sound, Level: level, Clipping: clipping,
+	}
+}
+
+func (l *losses) add(d Drop) {
+	if d.Silence {
+		l.silence += d.End - d.Start
+	} else {
+		l.sound += d.End - d.Start
+	}
+}
+
+func duration(samples int64) time.Duration {
+	return time.Duration(samples) * time.Second / audio.SampleRate
+}
