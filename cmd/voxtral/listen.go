@@ -21,12 +21,14 @@ import (
 )
 
 type listenFlags struct {
-	format  string
-	model   string
-	delay   string
-	raw     capture.Raw
-	channel int
-	maxLag  time.Duration
+	format   string
+	model    string
+	delay    string
+	raw      capture.Raw
+	channel  int
+	maxLag   time.Duration
+	save     string
+	saveText string
 	deviceFlags
 	quiet   bool
 	verbose bool
@@ -46,6 +48,8 @@ with their place in the audio in seconds, what was dropped, and the end. On a te
 line below the text shows the level, how far the text lags behind the audio, and RTF,
 seconds of work for a second of audio.
 
+--save keeps the audio and --save-text the transcript, both whole however listen ends.
+
 Ctrl-C ends the audio: the last words still come, and the exit code is 0. A second Ctrl-C
 quits at once. The exit code is 1 if the audio broke off or something could not be
 written, 2 for a mistake in the command line.
@@ -53,7 +57,7 @@ written, 2 for a mistake in the command line.
 ` + deviceHelp,
 		Example: `  voxtral listen - < talk.wav
   arecord -q -f S16_LE -r 16000 -t raw | voxtral listen --raw s16le --rate 16000 -
-  arecord -q -f cd | voxtral listen --format json --max-lag 5s -`,
+  arecord -q -f cd | voxtral listen --format json --max-lag 5s --save talk.wav -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -80,6 +84,8 @@ written, 2 for a mistake in the command line.
 	fl.IntVar(&f.raw.Channels, "channels", 1, "channels with --raw, `N`")
 	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
 	fl.DurationVar(&f.maxLag, "max-lag", 0, "most audio that may wait for the model, `TIME` such as 5s; beyond it some is dropped, the oldest silence first, and you are told (default: the writer of the pipe has to wait)")
+	fl.StringVar(&f.save, "save", "", "keep the audio as the model hears it in a WAV `FILE`")
+	fl.StringVar(&f.saveText, "save-text", "", "keep the transcript in a `FILE` as well")
 	f.add(cmd)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only text and errors")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "describe the model, the device and the audio")
@@ -134,21 +140,52 @@ func (f *listenFlags) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := f.noInputOverwritten(); err != nil {
+		return err
+	}
 	// A closed pipe is an error that leaves the files whole, not the end of the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	screen := newScreen(os.Stdout, os.Stderr, format == subtitle.Text, f.quiet)
 	c := &console{w: screen.messages(), quiet: f.quiet, verbose: f.verbose}
+	l := &listener{name: name, console: c, screen: screen, out: newLiveWriter(screen, format)}
+	opt := listen.Options{Open: source, MaxLag: f.maxLag}
+	if f.save != "" {
+		if l.audio, err = newRecorder(f.save, c.error); err != nil {
+			return err
+		}
+		defer l.audio.close()
+		opt.Tap = l.audio.add
+	}
+	if f.saveText != "" {
+		if l.text, err = newSavedText(f.saveText, format, c.error); err != nil {
+			return err
+		}
+	}
 	model, session, closeAll, err := f.open(delay, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	l := &listener{
-		name: name, console: c, screen: screen,
-		out: newLiveWriter(screen, format), assembler: newAssembler(session.Words(), model.Tokenizer.StreamingPad),
-	}
+	l.assembler = newAssembler(session.Words(), model.Tokenizer.StreamingPad)
 	defer context.AfterFunc(ctx, func() { c.note("stopping: the last words follow; Ctrl-C again quits at once") })()
-	return l.listen(ctx, session, listen.Options{Open: source, MaxLag: f.maxLag})
+	return l.listen(ctx, session, opt)
+}
+
+// noInputOverwritten keeps --save and --save-text from destroying the audio, or each other.
+func (f *listenFlags) noInputOverwritten() error {
+	input, err := os.Stdin.Stat()
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if f.save != "" && f.save == f.saveText {
+		return usagef("--save and --save-text both name %s", f.save)
+	}
+	for _, path := range []string{f.save, f.saveText} {
+		if out, err := os.Stat(path); err == nil && out.Mode().IsRegular() && os.SameFile(input, out) {
+			return usagef("%s is the audio that is listened to: keep it elsewhere", path)
+		}
+	}
+	return nil
 }
 
 // open prepares the model on the device; the function it returns closes everything.
@@ -194,6 +231,8 @@ type listener struct {
 	screen    *screen
 	out       liveWriter
 	assembler *assembler
+	audio     *recorder  // may be nil
+	text      *savedText // may be nil
 }
 
 func (l *listener) listen(ctx context.Context, session *runtime.Session, opt listen.Options) error {
@@ -202,10 +241,16 @@ func (l *listener) listen(ctx context.Context, session *runtime.Session, opt lis
 	opt.Idle = func(s listen.Status) { l.screen.show(statusLine(s)) }
 	report, err := listen.Run(ctx, session, opt)
 	if errors.Is(err, errInterrupted) {
-		report, err = &listen.Report{}, nil // before the first sample
+		err = nil // before the first sample
+	}
+	if report == nil {
+		report = &listen.Report{}
 	}
 	if err == nil {
 		err = l.write(runtime.Event{}, l.assembler.flush())
+	}
+	if l.text != nil {
+		l.text.close(report)
 	}
 	if err == nil {
 		err = l.stdout(l.out.end(report))
@@ -222,10 +267,17 @@ func (l *listener) listen(ctx context.Context, session *runtime.Session, opt lis
 		l.console.error(report.SourceErr)
 		return errReported
 	}
+	if l.audio != nil && l.audio.err != nil || l.text != nil && l.text.err != nil {
+		return errReported
+	}
 	return nil
 }
 
+// write hands on an output, first to the file: standard output may be closed.
 func (l *listener) write(ev runtime.Event, words []subtitle.Word) error {
+	if l.text != nil {
+		l.text.hear(ev, words)
+	}
 	return l.stdout(l.out.hear(ev, words))
 }
 
@@ -247,6 +299,9 @@ func (l *listener) dropped(d listen.Drop) error {
 		}
 	}
 	tell("warning: %s: the model lags behind: %.2f s of %s at %s dropped", l.name, (d.End - d.Start).Seconds(), what, shortTime(d.Start))
+	if l.text != nil {
+		l.text.dropped(d)
+	}
 	return l.stdout(l.out.dropped(d))
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -268,9 +269,10 @@ func TestListenCannotWrite(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
+	wav := filepath.Join(t.TempDir(), "talk.wav")
 	for want, out := range map[string]*os.File{"broken pipe": w, "no space left": full} {
 		for _, format := range []string{"text", "json", "srt", "vtt"} {
-			cmd := exec.Command(binary, "listen", "-q", "-f", format, "-")
+			cmd := exec.Command(binary, "listen", "-q", "-f", format, "--save", wav, "-")
 			var errs bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = wavOf(speech(t)), out, &errs
 			require.Error(t, cmd.Run())
@@ -278,6 +280,7 @@ func TestListenCannotWrite(t *testing.T) {
 			require.Equal(t, 1, strings.Count(errs.String(), "\n"))
 			require.True(t, strings.HasPrefix(errs.String(), "voxtral: standard output: "), errs.String())
 			require.Contains(t, errs.String(), want)
+			require.Equal(t, exitOK, voxtral(t, "transcribe", "-q", wav).code)
 		}
 	}
 }
