@@ -3,6 +3,7 @@ module voxtral
 go 1.26.0
 
 require (
+	github.com/gen2brain/malgo v0.11.24
 	github.com/go-audio/audio v1.0.0
 	github.com/go-audio/wav v1.1.0
 	github.com/mewkiz/flac v1.0.14

@@ -10,6 +10,7 @@ import (
 
 	"voxtral/cpu"
 	"voxtral/hip"
+	"voxtral/internal/capture"
 	"voxtral/internal/device"
 )
 
@@ -17,11 +18,12 @@ func newDevices() *cobra.Command {
 	var asJSON, verbose bool
 	cmd := &cobra.Command{
 		Use:   "devices",
-		Short: "List what can compute on this machine",
+		Short: "List what can compute on this machine, and its microphones",
 		Long: `List what can compute on this machine, by the names that --device takes: the CPU, and every
 GPU with its architecture, memory, driver and libraries, or the reason why it cannot be
 used and what to do about it. A GPU that is listed is tested when it is used. Drivers
-without a GPU are only mentioned with -v, unless something can be done about it.`,
+without a GPU are only mentioned with -v, unless something can be done about it. Then
+come the inputs by the names that 'voxtral listen --input' takes, if there are any.`,
 		Example: `  voxtral devices
   voxtral devices --json`,
 		Args: atMost(0),
@@ -31,12 +33,16 @@ without a GPU are only mentioned with -v, unless something can be done about it.
 				return err
 			}
 			backends := hip.Report()
+			inputs, inputErr := capture.Inputs()
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
 				enc.SetIndent("", "  ")
-				return enc.Encode(devicesJSON(info, backends))
+				return enc.Encode(append(devicesJSON(info, backends), inputsJSON(inputs)...))
 			}
-			return writeDevices(cmd.OutOrStdout(), info, backends, verbose)
+			if err := writeDevices(cmd.OutOrStdout(), info, backends, verbose); err != nil {
+				return err
+			}
+			return writeInputs(cmd.OutOrStdout(), inputs, inputErr, verbose)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
@@ -66,6 +72,8 @@ type deviceJSON struct {
 	MemoryBytes int64         `json:"memory_bytes,omitempty"`
 	Integrated  bool          `json:"integrated,omitempty"`
 	Libraries   []libraryJSON `json:"libraries,omitempty"`
+	Input       bool          `json:"input,omitempty"` // a microphone, by the name that --input takes
+	Default     bool          `json:"default,omitempty"`
 }
 
 type libraryJSON struct {
@@ -93,6 +101,32 @@ func devicesJSON(info device.Info, backends []hip.Backend) []deviceJSON {
 		}
 	}
 	return list
+}
+
+func inputsJSON(inputs []capture.Input) (list []deviceJSON) {
+	for _, in := range inputs {
+		list = append(list, deviceJSON{Name: in.Name, Detail: "input", Usable: true, Input: true, Default: in.Default})
+	}
+	return list
+}
+
+func writeInputs(out io.Writer, inputs []capture.Input, why error, verbose bool) error {
+	var t table
+	for _, in := range inputs {
+		name := in.Name
+		if in.Default {
+			name += " (default)"
+		}
+		t.row("input\t%s", name)
+	}
+	switch {
+	case len(inputs) > 0 || !verbose:
+	case why != nil:
+		t.row("input\tnone: %v", why)
+	default:
+		t.row("input\tnone")
+	}
+	return t.write(out)
 }
 
 func writeDevices(out io.Writer, info device.Info, backends []hip.Backend, verbose bool) error {

@@ -21,9 +21,12 @@ import (
 )
 
 type listenFlags struct {
+	piped    bool // standard input is listened to
 	format   string
 	model    string
 	delay    string
+	input    string
+	url      string
 	raw      capture.Raw
 	channel  int
 	maxLag   time.Duration
@@ -37,10 +40,11 @@ type listenFlags struct {
 func newListen() *cobra.Command {
 	var f listenFlags
 	cmd := &cobra.Command{
-		Use:   "listen [flags] -",
+		Use:   "listen [flags] [-]",
 		Short: "Write down what is being said, while it is being said",
-		Long: `Write down what is being said, while it is being said: audio comes through standard input,
-as WAV or, with --raw, as samples without a header.
+		Long: `Write down what is being said, while it is being said: into the microphone, or with - what
+comes through standard input, as WAV or, with --raw, as samples without a header, or with
+--url whatever the ffmpeg program opens, such as a radio station or a camera.
 
 Words appear as they are recognised, as far behind the speaker as --delay says. In a pipe
 they are appended and flushed one by one. --format json writes an object a line: words
@@ -55,22 +59,21 @@ quits at once. The exit code is 1 if the audio broke off or something could not 
 written, 2 for a mistake in the command line.
 
 ` + deviceHelp,
-		Example: `  voxtral listen - < talk.wav
+		Example: `  voxtral listen
+  voxtral listen --input "USB" --save talk.wav --save-text talk.txt
+  voxtral listen --url https://radio.example/stream.mp3
   arecord -q -f S16_LE -r 16000 -t raw | voxtral listen --raw s16le --rate 16000 -
   arecord -q -f cd | voxtral listen --format json --max-lag 5s --save talk.wav -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return usagef("no input: use - to listen to standard input")
-			case args[0] != "-":
-				return usagef("listen takes - for standard input: to transcribe a file, run 'voxtral transcribe %s'", args[0])
-			case len(args) > 1:
+			if len(args) > 1 {
 				return usagef("unexpected argument %q", args[1])
 			}
-			if cmd.Flags().Changed("rate") || cmd.Flags().Changed("channels") {
-				if f.raw.Encoding == "" {
-					return usagef("--rate and --channels are for --raw: other audio says so itself")
-				}
+			if len(args) == 1 && args[0] != "-" {
+				return usagef("listen takes - for standard input: to transcribe a file, run 'voxtral transcribe %s'", args[0])
+			}
+			f.piped = len(args) == 1
+			if f.raw.Encoding == "" && (cmd.Flags().Changed("rate") || cmd.Flags().Changed("channels")) {
+				return usagef("--rate and --channels are for --raw: other audio says so itself")
 			}
 			return f.run(cmd.Context())
 		},
@@ -79,11 +82,13 @@ written, 2 for a mistake in the command line.
 	fl.StringVarP(&f.format, "format", "f", "text", "`FORMAT` of the transcript: text, json, srt or vtt")
 	fl.StringVarP(&f.model, "model", "m", "", "model directory or packed file at `PATH` (default: $VOXTRAL_MODEL, or the built-in demonstration model)")
 	fl.StringVar(&f.delay, "delay", "", "how far the text trails the audio, in `MS`: 80 to 1200 in steps of 80, or 2400; more delay, fewer errors (default: the model's own)")
+	fl.StringVar(&f.input, "input", "", "listen to the microphone of this `NAME`, or the only one with it as a part (see 'voxtral devices'; default: the system's own)")
+	fl.StringVar(&f.url, "url", "", "listen to what ffmpeg opens at `URL`")
 	fl.StringVar(&f.raw.Encoding, "raw", "", "standard input is samples without a header, in `ENCODING`: "+strings.Join(capture.Encodings(), ", "))
 	fl.IntVar(&f.raw.Rate, "rate", 16000, "samples per second with --raw, `HZ`")
 	fl.IntVar(&f.raw.Channels, "channels", 1, "channels with --raw, `N`")
 	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
-	fl.DurationVar(&f.maxLag, "max-lag", 0, "most audio that may wait for the model, `TIME` such as 5s; beyond it some is dropped, the oldest silence first, and you are told (default: the writer of the pipe has to wait)")
+	fl.DurationVar(&f.maxLag, "max-lag", 0, "most audio that may wait for the model, `TIME` such as 5s; beyond it some is dropped, the oldest silence first, and you are told (default: 10s for a microphone; pipes and URLs have to wait)")
 	fl.StringVar(&f.save, "save", "", "keep the audio as the model hears it in a WAV `FILE`")
 	fl.StringVar(&f.saveText, "save-text", "", "keep the transcript in a `FILE` as well")
 	f.add(cmd)
@@ -107,6 +112,10 @@ func (f *listenFlags) check() (format subtitle.Format, delay time.Duration, err 
 	}
 	const shortest = time.Second // less and a hiccup of the machine would cost words
 	switch {
+	case f.piped && (f.input != "" || f.url != ""), f.input != "" && f.url != "":
+		return "", 0, usagef("listen to one at a time: -, --input or --url")
+	case f.raw.Encoding != "" && !f.piped:
+		return "", 0, usagef("--raw is for standard input: add -")
 	case f.channel < 0:
 		return "", 0, usagef("--channel %d: channels count from 1", f.channel)
 	case f.maxLag != 0 && f.maxLag < shortest:
@@ -117,17 +126,29 @@ func (f *listenFlags) check() (format subtitle.Format, delay time.Duration, err 
 	return format, delay, f.deviceFlags.check()
 }
 
-// source is where the audio comes from.
-func (f *listenFlags) source() (name string, open capture.Open, err error) {
-	if isTerminal(os.Stdin) {
-		return "", nil, usagef("standard input is a terminal: pipe audio into it")
+// microphoneLag is --max-lag of a source that cannot be kept waiting.
+const microphoneLag = 10 * time.Second
+
+// source is where the audio comes from, and how much of it may wait for the model.
+func (f *listenFlags) source() (name string, open capture.Open, maxLag time.Duration, err error) {
+	switch {
+	case f.url != "":
+		return f.url, capture.URL(f.url, f.channel), f.maxLag, nil
+	case !f.piped:
+		maxLag = f.maxLag
+		if maxLag == 0 {
+			maxLag = microphoneLag
+		}
+		return "microphone", capture.Microphone(f.input, f.channel), maxLag, nil
+	case isTerminal(os.Stdin):
+		return "", nil, 0, usagef("standard input is a terminal: pipe audio into it, or leave out - to listen to the microphone")
 	}
 	var raw *capture.Raw
 	if f.raw.Encoding != "" {
 		raw = &f.raw
 	}
 	name = "standard input"
-	return name, capture.Pipe(os.Stdin, name, raw, f.channel), nil
+	return name, capture.Pipe(os.Stdin, name, raw, f.channel), f.maxLag, nil
 }
 
 // run listens until the audio or the user's patience ends.
@@ -136,7 +157,7 @@ func (f *listenFlags) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	name, source, err := f.source()
+	name, source, maxLag, err := f.source()
 	if err != nil {
 		return err
 	}
@@ -148,7 +169,13 @@ func (f *listenFlags) run(ctx context.Context) (err error) {
 	screen := newScreen(os.Stdout, os.Stderr, format == subtitle.Text, f.quiet)
 	c := &console{w: screen.messages(), quiet: f.quiet, verbose: f.verbose}
 	l := &listener{name: name, console: c, screen: screen, out: newLiveWriter(screen, format)}
-	opt := listen.Options{Open: source, MaxLag: f.maxLag}
+	opt := listen.Options{MaxLag: maxLag, Open: func(ctx context.Context) (capture.Source, error) {
+		s, err := source(ctx)
+		if err == nil && !f.piped {
+			c.note(fmt.Sprintf("listening to %s; Ctrl-C ends", s.Detail()))
+		}
+		return s, err
+	}}
 	if f.save != "" {
 		if l.audio, err = newRecorder(f.save, c.error); err != nil {
 			return err
@@ -173,15 +200,22 @@ func (f *listenFlags) run(ctx context.Context) (err error) {
 
 // noInputOverwritten keeps --save and --save-text from destroying the audio, or each other.
 func (f *listenFlags) noInputOverwritten() error {
-	input, err := os.Stdin.Stat()
-	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
 	if f.save != "" && f.save == f.saveText {
 		return usagef("--save and --save-text both name %s", f.save)
 	}
+	var input os.FileInfo
+	var err error
+	switch {
+	case f.piped:
+		input, err = os.Stdin.Stat()
+	case f.url != "":
+		input, err = os.Stat(strings.TrimPrefix(f.url, "file:"))
+	}
+	if input == nil || err != nil {
+		return nil // no file that could be overwritten
+	}
 	for _, path := range []string{f.save, f.saveText} {
-		if out, err := os.Stat(path); err == nil && out.Mode().IsRegular() && os.SameFile(input, out) {
+		if out, err := os.Stat(path); err == nil && input.Mode().IsRegular() && os.SameFile(input, out) {
 			return usagef("%s is the audio that is listened to: keep it elsewhere", path)
 		}
 	}

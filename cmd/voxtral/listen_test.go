@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,7 +91,10 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 
 func TestListenUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"listen":                               "-",
+		"listen --url x -":                     "one at a time",
+		"listen --input x -":                   "one at a time",
+		"listen --input x --url y":             "one at a time",
+		"listen --raw s16le":                   "add -",
 		"listen talk.wav":                      "voxtral transcribe talk.wav",
 		"listen - -":                           "unexpected",
 		"listen --format tsv -":                "text, json, srt or vtt",
@@ -283,4 +288,73 @@ func TestListenCannotWrite(t *testing.T) {
 			require.Equal(t, exitOK, voxtral(t, "transcribe", "-q", wav).code)
 		}
 	}
+}
+
+// What ffmpeg opens is heard like a file; what it cannot open is one line in its words, and nothing is left running.
+func TestListenURL(t *testing.T) {
+	want := result{helloText(), "", exitOK}
+	path, err := filepath.Abs(hello)
+	require.NoError(t, err)
+	flac := filepath.Join(t.TempDir(), "hello.flac")
+	require.NoError(t, exec.Command("ffmpeg", "-v", "error", "-i", hello, flac).Run())
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(flac))))
+	defer server.Close()
+	for _, url := range []string{path, "file:" + flac, server.URL + "/hello.flac"} {
+		require.Equal(t, want, voxtral(t, "listen", "-q", "--url", url), url)
+	}
+	text := filepath.Join(t.TempDir(), "letter.txt")
+	require.NoError(t, os.WriteFile(text, []byte("Dear reader"), 0o600))
+	for url, why := range map[string]string{
+		"/nowhere/talk.mp3": "No such file", server.URL + "/none.flac": "404", "nonsense://x": "Protocol not found", text: "Invalid data",
+	} {
+		r := voxtral(t, "listen", "-q", "--url", url)
+		require.Equal(t, exitFailed, r.code, url)
+		require.Empty(t, strings.TrimSpace(r.stdout))
+		require.True(t, strings.HasPrefix(r.stderr, "voxtral: "+url+": ffmpeg: "), r.stderr)
+		require.Contains(t, r.stderr, why)
+		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+	}
+	r := voxtral(t, "listen", "--url", flac, "--save", flac)
+	require.Equal(t, exitUsage, r.code, "the file is the audio")
+	t.Setenv("PATH", "")
+	r = voxtral(t, "listen", "-q", "--url", path)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "needs the ffmpeg program")
+}
+
+// Ctrl-C stops ffmpeg as well.
+func TestListenURLInterrupted(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	cmd := exec.Command(binary, "listen", "-q", "--url", fifo)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill() })
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	_, err = io.Copy(w, wavOf(helloAgain(t, 2)))
+	require.NoError(t, err)
+	first := make([]byte, 3)
+	_, err = io.ReadFull(out, first)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	rest, err := io.ReadAll(out)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait(), stderr.String())
+	require.Empty(t, stderr.String())
+	require.Regexp(t, `^She.*\n$`, string(first)+string(rest))
+	_, err = w.Write(make([]byte, 1<<17))
+	require.ErrorIs(t, err, syscall.EPIPE, "nobody reads any more")
+}
+
+// A microphone that is not there is one line that says so.
+func TestListenUnknownMicrophone(t *testing.T) {
+	r := voxtral(t, "listen", "-q", "--input", "a microphone that nobody has")
+	require.Equal(t, exitFailed, r.code)
+	require.Empty(t, strings.TrimSpace(r.stdout))
+	require.Regexp(t, `^voxtral: microphone: (no sound system answers|no input is called|there is none).*\n$`, r.stderr)
 }

@@ -1,5 +1,5 @@
-// Package capture brings live audio to one form, mono at 16 kHz: standard input as WAV or as raw samples, and whatever
-// ffmpeg opens.
+// Package capture brings live audio to one form, mono at 16 kHz: a microphone, standard input as WAV or as raw samples, and
+// whatever ffmpeg opens.
 package capture
 
 import (
@@ -15,8 +15,6 @@ type Source interface {
 	// Read waits until there are samples in [-1,1], mono at 16 kHz, and returns those that are ready; io.EOF after the
 	// last. When the context with which the source was opened is cancelled, its cause is in the error.
 	Read(dst []float32) (int, error)
-	// Name stands for the source in messages.
-	Name() string
 	// Detail describes the audio as it comes in.
 	Detail() string
 	// Warnings are what the user should know about the audio, complete once Read has returned an error.
@@ -30,12 +28,9 @@ type Open func(context.Context) (Source, error)
 // piped is audio that comes through a pipe in a container.
 type piped struct {
 	*audio.Stream
-	name  string
 	ended func(error) error // what Read returns at the end of the pipe; may be nil
 	close func()            // may be nil
 }
-
-func (p *piped) Name() string { return p.name }
 
 func (p *piped) Read(dst []float32) (int, error) {
 	n, err := p.Stream.Read(dst)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ func URL(url string, channel int) Open {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		cmd := exec.CommandContext(ctx, program, "-nostdin", "-hide_banner", "-loglevel", "error",
-			"-fflags", "nobuffer", "-i", url, "-map", "0:a:0", "-c:a", "pcm_f32le", "-flush_packets", "1", "-f", "wav", "pipe:1")
+			"-i", url, "-map", "0:a:0", "-c:a", "pcm_f32le", "-flush_packets", "1", "-f", "wav", "pipe:1")
 		var complaint lastLines
 		cmd.Stderr = &complaint
 		cmd.WaitDelay = time.Second
@@ -36,8 +37,8 @@ func URL(url string, channel int) Open {
 			cancel()
 			return nil, fmt.Errorf("ffmpeg: %w", err)
 		}
-		p := &piped{name: url}
-		wait := sync.OnceValue(func() error { return complaint.explain(cmd.Wait()) })
+		p := &piped{}
+		wait := sync.OnceValue(func() error { return complaint.explain(cmd.Wait(), url) })
 		p.close = func() {
 			cancel()
 			_ = wait() // killed: its status says nothing
@@ -76,14 +77,18 @@ func (l *lastLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// explain is a failure of ffmpeg in its own words, in one line.
-func (l *lastLines) explain(err error) error {
+// address is where in memory a part of ffmpeg lives, which its messages tell.
+var address = regexp.MustCompile(` @ 0x[0-9a-f]+`)
+
+// explain is a failure of ffmpeg in its own words, in one line and without the URL that it repeats.
+func (l *lastLines) explain(err error, url string) error {
 	if err == nil {
 		return nil
 	}
 	var lines []string
 	for line := range strings.Lines(strings.ToValidUTF8(string(l.kept), "?")) {
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimPrefix(address.ReplaceAllString(strings.TrimSpace(line), ""), url+": ")
+		if line != "" {
 			lines = append(lines, line)
 		}
 	}

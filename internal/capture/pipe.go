@@ -82,7 +82,7 @@ func Pipe(r io.Reader, name string, raw *Raw, channel int) Open {
 		if err != nil {
 			return nil, err
 		}
-		return &piped{Stream: s, name: name}, nil
+		return &piped{Stream: s}, nil
 	}
 }
 

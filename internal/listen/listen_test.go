@@ -89,7 +89,6 @@ func (s *script) Read(dst []float32) (int, error) {
 	return 0, context.Cause(s.ctx)
 }
 
-func (s *script) Name() string       { return "script" }
 func (s *script) Detail() string     { return "pieces" }
 func (s *script) Warnings() []string { return []string{"a warning"} }
 func (s *script) Close() error       { s.closed = true; return nil }

@@ -7,6 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -128,4 +131,68 @@ func TestRawIsResampled(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Equal(t, 3*time.Second, report.Heard)
 	}
+}
+
+// A clip that a microphone hears in real time, at its own rate and from all its channels: the tokens are those of what was
+// captured, and the words those of the clip.
+func TestMicrophoneEqualsFile(t *testing.T) {
+	session := newSession(t)
+	pcm, _, _, err := audio.ReadAll(context.Background(), hello, audio.Options{})
+	require.NoError(t, err)
+	var clip atomic.Pointer[[]float32] // at the device's rate
+	at := 0                            // belongs to the callback
+	ctx, cancel := context.WithCancel(context.Background())
+	microphone := capture.NullMicrophone(func(block []float32, channels int) {
+		for i := 0; i < len(block) && clip.Load() != nil; i += channels {
+			if at == len(*clip.Load()) {
+				cancel()
+				return
+			}
+			for c := range channels {
+				block[i+c] = (*clip.Load())[at]
+			}
+			at++
+		}
+	})
+	var captured []float32
+	var events []runtime.Event
+	session.Reset()
+	report, err := listen.Run(ctx, session, listen.Options{
+		MaxLag: time.Minute,
+		Open: func(ctx context.Context) (capture.Source, error) {
+			source, err := microphone(ctx)
+			if err != nil {
+				return nil, err
+			}
+			detail := strings.Fields(source.Detail())
+			rate, err := strconv.Atoi(detail[len(detail)-4])
+			if err != nil {
+				return nil, err
+			}
+			rs, err := audio.NewResampler(audio.SampleRate, rate)
+			if err != nil {
+				return nil, err
+			}
+			resampled := rs.Flush(rs.Write(nil, pcm))
+			clip.Store(&resampled)
+			return source, nil
+		},
+		Tap:   func(pcm []float32) { captured = append(captured, pcm...) },
+		Heard: func(ev runtime.Event) error { events = append(events, ev); return nil },
+	})
+	require.NoError(t, err)
+	require.NoError(t, report.SourceErr)
+	require.Empty(t, report.Warnings)
+	require.Zero(t, report.Silence+report.Sound)
+	require.GreaterOrEqual(t, len(captured), len(pcm)-1)
+	require.Equal(t, tokens(t, session, captured), events)
+	require.Equal(t, text(tokens(t, session, pcm)), text(events))
+}
+
+func text(events []runtime.Event) string {
+	var all strings.Builder
+	for _, ev := range events {
+		all.WriteString(ev.Text)
+	}
+	return strings.TrimSpace(all.String())
 }
