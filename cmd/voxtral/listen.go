@@ -267,6 +267,9 @@ type listener struct {
 	assembler *assembler
 	audio     *recorder  // may be nil
 	text      *savedText // may be nil
+
+	lost listen.Losses // not yet told
+	told time.Time
 }
 
 func (l *listener) listen(ctx context.Context, session *runtime.Session, opt listen.Options) error {
@@ -293,8 +296,12 @@ func (l *listener) listen(ctx context.Context, session *runtime.Session, opt lis
 	if err != nil {
 		return err
 	}
+	l.tell(shortTime(report.Captured))
 	for _, warning := range report.Warnings {
 		l.console.warn(l.name, warning)
+	}
+	if report.Clipped > report.Captured/50 { // a peak at full scale now and then is no fault
+		l.console.warn(l.name, fmt.Sprintf("%.1f s of the audio are clipped: a lower input level gives fewer errors", report.Clipped.Seconds()))
 	}
 	l.summary(report, opt.MaxLag > 0)
 	if report.SourceErr != nil {
@@ -322,21 +329,28 @@ func (l *listener) stdout(err error) error {
 	return nil
 }
 
-// dropped tells of lost audio; only silence is lost quietly under -q.
+// dropped notes lost audio. The first loss is told at once, further ones together: an overload loses audio all the time.
 func (l *listener) dropped(d listen.Drop) error {
-	what, tell := "audio", l.console.printf
-	if d.Silence {
-		what, tell = "silence", func(format string, args ...any) {
-			if !l.console.quiet {
-				l.console.printf(format, args...)
-			}
-		}
+	l.lost.Add(d)
+	if time.Since(l.told) > tellPeriod {
+		l.tell(shortTime(d.End))
 	}
-	tell("warning: %s: the model lags behind: %.2f s of %s at %s dropped", l.name, (d.End - d.Start).Seconds(), what, shortTime(d.Start))
 	if l.text != nil {
 		l.text.dropped(d)
 	}
 	return l.stdout(l.out.dropped(d))
+}
+
+const tellPeriod = 10 * time.Second
+
+// tell warns of losses not yet told; only silence is lost without a word under -q.
+func (l *listener) tell(until string) {
+	lost := l.lost
+	l.told, l.lost = time.Now(), listen.Losses{}
+	if lost.Sound > 0 || lost.Silence > 0 && !l.console.quiet {
+		l.console.printf("warning: %s: the model lags behind: dropped %.2f s of silence and %.2f s of other audio up to %s",
+			l.name, lost.Silence.Seconds(), lost.Sound.Seconds(), until)
+	}
 }
 
 // summary says how the run went.
@@ -348,7 +362,7 @@ func (l *listener) summary(r *listen.Report, lossy bool) {
 	text := fmt.Sprintf("heard %s of audio, RTF %.3f, lag up to %.2f s", shortTime(r.Heard), r.RTF(), r.WorstLag.Seconds())
 	if lossy {
 		text += fmt.Sprintf(", late ticks: %d of %d, dropped: %.2f s of silence and %.2f s of other audio",
-			r.Late, r.Heard/tick, r.Silence.Seconds(), r.Sound.Seconds())
+			r.Late, r.Heard/tick, r.Lost.Silence.Seconds(), r.Lost.Sound.Seconds())
 	}
 	l.console.note(text)
 }

@@ -214,7 +214,7 @@ func statusLine(s listen.Status) string {
 	full := int(math.Round(cells * min(1, max(0, 1-s.Level/lowest))))
 	line := fmt.Sprintf("[%s%s] %3.0f dB  %s  lag %.1fs  RTF %.2f",
 		strings.Repeat("#", full), strings.Repeat(" ", cells-full), s.Level, shortTime(s.Captured), s.Lag.Seconds(), s.RTF())
-	if lost := s.Silence + s.Sound; lost > 0 {
+	if lost := s.Lost.Silence + s.Lost.Sound; lost > 0 {
 		line += fmt.Sprintf("  dropped %.1fs", lost.Seconds())
 	}
 	if s.Clipping {

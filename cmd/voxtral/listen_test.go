@@ -358,3 +358,48 @@ func TestListenUnknownMicrophone(t *testing.T) {
 	require.Empty(t, strings.TrimSpace(r.stdout))
 	require.Regexp(t, `^voxtral: microphone: (no sound system answers|no input is called|there is none).*\n$`, r.stderr)
 }
+
+// A writer that need not wait loses what is above --max-lag: told on standard error, in JSON, and at the end, and the
+// numbers add up.
+func TestListenMaxLag(t *testing.T) {
+	samples := helloAgain(t, 30)
+	r := voxtralReading(t, bytes.NewReader(samples), "listen", "-f", "json", "--raw", "s16le", "--max-lag", "4s", "-")
+	require.Equal(t, exitOK, r.code)
+	require.Contains(t, r.stderr, "warning: standard input: the model lags behind: dropped ")
+	require.Regexp(t, `late ticks: \d+ of \d+, dropped: \d+\.\d\d s of silence and \d+\.\d\d s of other audio`, r.stderr)
+	lost, silence := 0.0, 0.0
+	var last liveJSON
+	for line := range strings.Lines(r.stdout) {
+		last = liveJSON{}
+		require.NoError(t, json.Unmarshal([]byte(line), &last))
+		if last.Type == "dropped" {
+			require.Less(t, *last.Start, *last.End)
+			lost += *last.End - *last.Start
+			if *last.Silence {
+				silence += *last.End - *last.Start
+			}
+		}
+	}
+	require.Positive(t, lost)
+	require.Positive(t, silence)
+	require.InDelta(t, float64(len(samples))/2/audio.SampleRate, *last.Duration, 0.002)
+	require.InDelta(t, *last.Duration, *last.Heard+lost, 0.1)
+
+	r = voxtralReading(t, bytes.NewReader(samples), "listen", "-q", "--raw", "s16le", "--max-lag", "1s", "-")
+	require.Equal(t, exitOK, r.code)
+	require.Contains(t, r.stderr, "of other audio", "lost speech is told even under -q")
+}
+
+// Clipped audio is heard, and the user is told what to do about it.
+func TestListenClipping(t *testing.T) {
+	samples := speech(t)
+	loudly := make([]byte, 0, len(samples))
+	for i := 0; i < len(samples); i += 2 {
+		x := max(-32768, min(32767, 20*int(int16(uint16(samples[i])|uint16(samples[i+1])<<8))))
+		loudly = append(loudly, byte(x), byte(x>>8))
+	}
+	r := voxtralReading(t, wavOf(loudly), "listen", "-")
+	require.Equal(t, exitOK, r.code)
+	require.Regexp(t, `warning: standard input: \d\.\d s of the audio are clipped: a lower input level`, r.stderr)
+	require.NotContains(t, voxtralReading(t, wavOf(samples), "listen", "-").stderr, "clipped")
+}

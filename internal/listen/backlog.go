@@ -11,12 +11,6 @@ import (
 
 const frameSamples = audio.SampleRate / 50 // 20 ms, the unit in which audio is judged and dropped
 
-// Drop is audio that the model does not hear, in the source's time.
-type Drop struct {
-	Start, End time.Duration
-	Silence    bool // nobody spoke there
-}
-
 // frame is up to 20 ms of audio.
 type frame struct {
 	pcm     []float32

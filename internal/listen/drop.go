@@ -2,7 +2,26 @@ package listen
 
 import (
 	"slices"
+	"time"
 )
+
+// Drop is audio that the model does not hear, in the source's time.
+type Drop struct {
+	Start, End time.Duration
+	Silence    bool // nobody spoke there
+}
+
+// Losses add up what was dropped.
+type Losses struct{ Silence, Sound time.Duration }
+
+// Add counts one drop.
+func (l *Losses) Add(d Drop) {
+	if d.Silence {
+		l.Silence += d.End - d.Start
+	} else {
+		l.Sound += d.End - d.Start
+	}
+}
 
 // Silence that is dropped leaves some around it: speech may have begun softly, or be about to.
 const (

@@ -99,11 +99,8 @@ type loop struct {
 	busy  time.Duration
 	late  int // ticks
 	worst time.Duration
-	lost  losses
+	lost  Losses
 }
-
-// losses add up what was dropped.
-type losses struct{ silence, sound time.Duration }
 
 // pump moves audio from the source to the backlog and returns why it ends.
 func (l *loop) pump(ctx context.Context, source capture.Source) error {
@@ -128,7 +125,7 @@ func (l *loop) hear() error {
 	for {
 		batch, more := l.backlog.take(idlePeriod)
 		for _, d := range batch.drops {
-			l.lost.add(d)
+			l.lost.Add(d)
 			if l.opt.Dropped != nil {
 				if err := l.opt.Dropped(d); err != nil {
 					return err
@@ -198,28 +195,20 @@ type Status struct {
 	Lag      time.Duration // age of the oldest audio that waits for the model
 	WorstLag time.Duration // longest time from audio's arrival until it had been heard
 	Late     int           // ticks of 80 ms that had not been heard 80 ms after they were complete
-	Silence  time.Duration // dropped silence
-	Sound    time.Duration // other audio that was dropped
+	Lost     Losses
 	Level    float64       // loudness of the latest audio in dBFS, at least -90
 	Clipping bool          // samples of the last second lay at full scale
+	Clipped  time.Duration // audio in which they did, by pieces of 20 ms
 }
 
 // RTF is seconds of work for a second of audio.
 func (s Status) RTF() float64 { return s.Busy.Seconds() / max(s.Heard.Seconds(), 1e-3) }
 
 func (l *loop) status() Status {
-	level, clipping, captured := l.meter.read()
+	m := l.meter.read()
 	return Status{
-		Captured: duration(captured), Heard: duration(l.fed), Busy: l.busy, Lag: l.backlog.lag(time.Now()), WorstLag: l.worst, Late: l.late,
-		Silence: l.lost.silence, Sound: l.lost.sound, Level: level, Clipping: clipping,
-	}
-}
-
-func (l *losses) add(d Drop) {
-	if d.Silence {
-		l.silence += d.End - d.Start
-	} else {
-		l.sound += d.End - d.Start
+		Captured: duration(m.samples), Heard: duration(l.fed), Busy: l.busy, Lag: l.backlog.lag(time.Now()), WorstLag: l.worst, Late: l.late,
+		Lost: l.lost, Level: m.level, Clipping: m.clipping, Clipped: duration(m.clipped),
 	}
 }
 

@@ -117,7 +117,7 @@ func TestAllIsHeard(t *testing.T) {
 		require.Equal(t, report.Heard, report.Captured)
 		require.NoError(t, report.SourceErr)
 		require.Equal(t, []string{"a warning"}, report.Warnings)
-		require.Zero(t, report.Silence+report.Sound)
+		require.Zero(t, report.Lost.Silence+report.Lost.Sound)
 	})
 }
 
@@ -202,12 +202,12 @@ func TestSlowModel(t *testing.T) {
 		Dropped: func(d Drop) error { drops = append(drops, d); return nil },
 	})
 	require.NoError(t, err)
-	require.Equal(t, report.Silence, length(drops, true))
-	require.Equal(t, report.Sound, length(drops, false))
-	require.Positive(t, report.Silence)
-	require.Positive(t, report.Sound)
+	require.Equal(t, report.Lost.Silence, length(drops, true))
+	require.Equal(t, report.Lost.Sound, length(drops, false))
+	require.Positive(t, report.Lost.Silence)
+	require.Positive(t, report.Lost.Sound)
 	require.Equal(t, 11*time.Second, report.Captured)
-	require.Equal(t, 11*time.Second, report.Heard+report.Silence+report.Sound)
+	require.Equal(t, 11*time.Second, report.Heard+report.Lost.Silence+report.Lost.Sound)
 	require.Equal(t, 11*time.Second, last.Time)
 	require.Positive(t, report.Late)
 }

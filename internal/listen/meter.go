@@ -11,18 +11,30 @@ import (
 // meter measures the level of audio as it comes in.
 type meter struct {
 	mu      sync.Mutex
-	samples int64
 	energy  float64 // smoothed mean square
-	clipped time.Time
+	at      time.Time
+	samples int64
+	clipped int64 // samples of clipped pieces
 }
 
 const (
 	fullScale = 0.999                 // samples beyond have probably been cut
-	attack    = audio.SampleRate / 10 // samples over which the level is smoothed
+	atOnce    = 3                     // so many of them in a piece are no chance
+	smoothed  = audio.SampleRate / 10 // samples that make up the level
 	silent    = -90                   // dBFS, the lowest level told
 )
 
 func (m *meter) add(pcm []float32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(pcm) > 0 {
+		n := min(len(pcm), frameSamples)
+		m.piece(pcm[:n])
+		pcm = pcm[n:]
+	}
+}
+
+func (m *meter) piece(pcm []float32) {
 	var sum float64
 	full := 0
 	for _, x := range pcm {
@@ -31,20 +43,27 @@ func (m *meter) add(pcm []float32) {
 			full++
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.samples += int64(len(pcm))
-	keep := math.Exp(-float64(len(pcm)) / attack)
+	keep := math.Exp(-float64(len(pcm)) / smoothed)
 	m.energy = keep*m.energy + (1-keep)*sum/float64(len(pcm))
-	const some = 3 // one loud click is no reason to warn
-	if full >= some {
-		m.clipped = time.Now()
+	m.samples += int64(len(pcm))
+	if full >= atOnce {
+		m.at = time.Now()
+		m.clipped += int64(len(pcm))
 	}
 }
 
-func (m *meter) read() (level float64, clipping bool, samples int64) {
+type reading struct {
+	level            float64
+	clipping         bool
+	samples, clipped int64
+}
+
+func (m *meter) read() reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	level = max(silent, 10*math.Log10(m.energy+1e-12))
-	return level, !m.clipped.IsZero() && time.Since(m.clipped) < time.Second, m.samples
+	return reading{
+		level:    max(silent, 10*math.Log10(m.energy+1e-12)),
+		clipping: !m.at.IsZero() && time.Since(m.at) < time.Second,
+		samples:  m.samples, clipped: m.clipped,
+	}
 }

@@ -100,7 +100,7 @@ func TestPipeEqualsFile(t *testing.T) {
 		got, report := live(t, session, listen.Options{Open: open})
 		require.Equal(t, want, got, name)
 		require.Equal(t, report.Heard, report.Captured, name)
-		require.Zero(t, report.Silence+report.Sound, name)
+		require.Zero(t, report.Lost.Silence+report.Lost.Sound, name)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestMicrophoneEqualsFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, report.SourceErr)
 	require.Empty(t, report.Warnings)
-	require.Zero(t, report.Silence+report.Sound)
+	require.Zero(t, report.Lost.Silence+report.Lost.Sound)
 	require.GreaterOrEqual(t, len(captured), len(pcm)-1)
 	require.Equal(t, tokens(t, session, captured), events)
 	require.Equal(t, text(tokens(t, session, pcm)), text(events))
