@@ -327,20 +327,21 @@ MULTIPLY(12)
 MULTIPLY(16)
 #undef MULTIPLY
 
-// Finishes a strip's sums.
-TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t unit, const float *sums, struct cpu_top *top)
+// Adds up the four sums of each product of a strip and finishes them, tile by tile.
+TARGET static void NAME(finish)(const struct cpu_linear *a, int32_t unit, float *sums, struct cpu_top *top)
 {
 	const int swiglu = a->act == CPU_SWIGLU;
-	for (int32_t m = 0; m < a->m; m++) {
-		const float *row = sums + m / SIDE * 2 * TURNS * SQUARE + m % SIDE * SIDE;
-		float v[2][SIDE];
-		for (int h = 0; h < 2; h++, row += TURNS * SQUARE)
-			_mm512_storeu_ps(v[h], (_mm512_load_ps(row) + _mm512_load_ps(row + SQUARE)) +
-					       (_mm512_load_ps(row + 2 * SQUARE) + _mm512_load_ps(row + 3 * SQUARE)));
+	for (int32_t m = 0; m < a->m; m += SIDE, sums += 2 * TURNS * SQUARE) {
+		const int rows = a->m - m < SIDE ? a->m - m : SIDE;
+		float *const half[2] = {sums, sums + TURNS * SQUARE};
+		for (int h = 0; h < 2; h++)
+			for (float *p = half[h]; p < half[h] + rows * SIDE; p += SIDE)
+				_mm512_store_ps(p, (_mm512_load_ps(p) + _mm512_load_ps(p + SQUARE)) +
+						   (_mm512_load_ps(p + 2 * SQUARE) + _mm512_load_ps(p + 3 * SQUARE)));
 		for (int h = 0; h < (swiglu ? 1 : 2); h++) {
 			const int32_t n = unit * (swiglu ? SIDE : STRIP) + h * SIDE, left = a->outputs - n;
 			if (left > 0)
-				cpu_finish_avx512(a, n, left < SIDE ? left : SIDE, m, v[h], v[1], top);
+				cpu_finish_avx512(a, n, left < SIDE ? left : SIDE, m, rows, (void *)half[h], (void *)half[1], top);
 		}
 	}
 }

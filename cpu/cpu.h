@@ -196,9 +196,13 @@ static inline void cpu_top_add(struct cpu_top *t, float x, int32_t id)
 	}
 }
 
-// Finishes up to CPU_SIDE outputs n.. of activation row m: v are their products, up those of the second part for SwiGLU. Both
-// have room for CPU_SIDE.
-typedef void cpu_finisher(const struct cpu_linear *a, int32_t n, int count, int32_t m, float *v, float *up, struct cpu_top *top);
+// Outputs that are finished together.
+enum { CPU_SIDE = 16 };
+
+// Finishes outputs n.. of activation rows m..: v [rows] are their products, up those of the second part for SwiGLU. Past count
+// both hold any numbers, and v is overwritten.
+typedef void cpu_finisher(const struct cpu_linear *a, int32_t n, int count, int32_t m, int rows, float (*v)[CPU_SIDE], float (*up)[CPU_SIDE],
+	struct cpu_top *top);
 cpu_finisher cpu_finish_generic, cpu_finish_avx2, cpu_finish_avx512;
 
 // The ada scale of a row, NULL if there is none.
@@ -216,7 +220,7 @@ int32_t cpu_amx_permit(void);
 	const int32_t to = from + (a)->per < (a)->units ? from + (a)->per : (a)->units
 
 // Unpacked rows are padded to whole blocks of this many elements.
-enum { CPU_BLOCK = 32, CPU_TILE = 4, CPU_SIDE = 16 };
+enum { CPU_BLOCK = 32, CPU_TILE = 4 };
 static inline int64_t cpu_padded(int64_t cols) { return (cols + CPU_BLOCK - 1) / CPU_BLOCK * CPU_BLOCK; }
 
 // Where a part keeps a logical row: in heads stored half-split, first all even rows, then all odd ones.

@@ -249,51 +249,49 @@ fn void NAME(dots)(int format, int shift, int rows, float out[BLOCK_ROWS][CPU_TI
 		_mm_storeu_ps(out[m], NAME(v_fold)(acc[m]));
 }
 
-fn void NAME(finish_tile)(const struct cpu_linear *a, int32_t tile, int32_t m, int rows, float out[BLOCK_ROWS][CPU_TILE], struct cpu_top *top)
-{
-	const int32_t step = a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE, left = a->outputs - tile * step;
-	for (int i = 0; i < rows; i++) {
-		float v[CPU_SIDE] = {0}, up[CPU_SIDE] = {0};
-		memcpy(v, out[i], (size_t)step * sizeof *v);
-		memcpy(up, out[i] + CPU_TILE - step, (size_t)step * sizeof *up);
-		FINISH(a, tile * step, left < step ? left : step, m + i, v, up, top);
-	}
-}
-
 // Goes over tiles from..to with all rows, in panels that stay in cache while row after row passes.
 fn void NAME(panels)(int format, int shift, const struct cpu_linear *a, int32_t from, int32_t to, struct cpu_top *top)
 {
 	enum { PANEL = 128 << 10 };
 	const struct cpu_part *part = a->w->parts;
 	const int32_t cols = a->w->cols, fit = (int32_t)(PANEL / (CPU_TILE * part->row_bytes)), tiles = fit > 1 ? fit : 1;
-	const int64_t apart = (int64_t)NAME(units)(cols) * UNIT, ahead = part->row_bytes * (a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE);
+	const int step = a->act == CPU_SWIGLU ? CPU_TILE / 2 : CPU_TILE, together = CPU_SIDE / step;
+	const int64_t apart = (int64_t)NAME(units)(cols) * UNIT, ahead = part->row_bytes * step;
 	for (int32_t panel = from; panel < to; panel += tiles) {
 		const int32_t end = to - panel < tiles ? to : panel + tiles;
 		for (int32_t m = 0; m < a->m; m += BLOCK_ROWS) {
 			const uint8_t *x = (const uint8_t *)a->prepared + m * apart;
 			const int rows = a->m - m < BLOCK_ROWS ? a->m - m : BLOCK_ROWS;
-			for (int32_t tile = panel; tile < end; tile++) {
-				struct cpu_row w[CPU_TILE];
-				float out[BLOCK_ROWS][CPU_TILE];
-				NAME(tile_weights)(a, tile, w);
-				switch (rows) {
+			for (int32_t tile = panel; tile < end; tile += together) {
+				const int n = end - tile < together ? end - tile : together, left = a->outputs - tile * step;
+				float v[BLOCK_ROWS][CPU_SIDE] = {0}, up[BLOCK_ROWS][CPU_SIDE] = {0};
+				for (int t = 0; t < n; t++) {
+					struct cpu_row w[CPU_TILE];
+					float out[BLOCK_ROWS][CPU_TILE];
+					NAME(tile_weights)(a, tile + t, w);
+					switch (rows) {
 #define ROWS(n) \
 	case n: \
 		NAME(dots)(format, shift, n, out, w, x, apart, cols, ahead); \
 		break;
-					ROWS(1)
-					ROWS(2)
-					ROWS(3)
-					ROWS(4)
+						ROWS(1)
+						ROWS(2)
+						ROWS(3)
+						ROWS(4)
 #if LEVEL == 2
-					ROWS(5)
-					ROWS(6)
-					ROWS(7)
-					ROWS(8)
+						ROWS(5)
+						ROWS(6)
+						ROWS(7)
+						ROWS(8)
 #endif
 #undef ROWS
+					}
+					for (int i = 0; i < rows; i++) {
+						memcpy(v[i] + t * step, out[i], (size_t)step * sizeof **v);
+						memcpy(up[i] + t * step, out[i] + CPU_TILE - step, (size_t)step * sizeof **up);
+					}
 				}
-				NAME(finish_tile)(a, tile, m, rows, out, top);
+				FINISH(a, tile * step, left < n * step ? left : n * step, m, rows, v, up, top);
 			}
 		}
 	}
