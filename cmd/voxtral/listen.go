@@ -30,6 +30,7 @@ type listenFlags struct {
 	raw      capture.Raw
 	channel  int
 	maxLag   time.Duration
+	restart  time.Duration
 	save     string
 	saveText string
 	deviceFlags
@@ -89,6 +90,7 @@ written, 2 for a mistake in the command line.
 	fl.IntVar(&f.raw.Channels, "channels", 1, "channels with --raw, `N`")
 	fl.IntVar(&f.channel, "channel", 0, "listen to channel `N` only, counted from 1 (default: the mean of all)")
 	fl.DurationVar(&f.maxLag, "max-lag", 0, "most audio that may wait for the model, `TIME` such as 5s; beyond it some is dropped, the oldest silence first, and you are told (default: 10s for a microphone; pipes and URLs have to wait)")
+	fl.DurationVar(&f.restart, "restart-after", 0, "let the model start afresh at the first pause of a second after `TIME` of audio; no word is lost (default: 2h30m, well before the model's last position; 5s for the built-in model, which is trained on single sentences)")
 	fl.StringVar(&f.save, "save", "", "keep the audio as the model hears it in a WAV `FILE`")
 	fl.StringVar(&f.saveText, "save-text", "", "keep the transcript in a `FILE` as well")
 	f.add(cmd)
@@ -120,6 +122,8 @@ func (f *listenFlags) check() (format subtitle.Format, delay time.Duration, err 
 		return "", 0, usagef("--channel %d: channels count from 1", f.channel)
 	case f.maxLag != 0 && f.maxLag < shortest:
 		return "", 0, usagef("--max-lag %v: use at least %v", f.maxLag, shortest)
+	case f.restart < 0:
+		return "", 0, usagef("--restart-after %v: want a time such as 10m", f.restart)
 	case f.quiet && f.verbose:
 		return "", 0, usagef("--quiet and --verbose contradict each other")
 	}
@@ -188,11 +192,12 @@ func (f *listenFlags) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	model, session, closeAll, err := f.open(delay, c)
+	model, builtIn, session, closeAll, err := f.open(delay, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
+	opt.Restart, opt.Limit = f.restarts(model, builtIn)
 	l.assembler = newAssembler(session.Words(), model.Tokenizer.StreamingPad)
 	defer context.AfterFunc(ctx, func() { c.note("stopping: the last words follow; Ctrl-C again quits at once") })()
 	return l.listen(ctx, session, opt)
@@ -222,18 +227,30 @@ func (f *listenFlags) noInputOverwritten() error {
 	return nil
 }
 
+// restarts is when a session starts afresh: at a pause after the first time, and at the second one even without.
+func (f *listenFlags) restarts(model *models.Model, builtIn bool) (pause, limit time.Duration) {
+	const ends = 128 // positions that silence before and after the audio take, and more
+	limit = time.Duration(max(model.Config.Decoder.MaxPositions-ends, ends)) * tick
+	pause = f.restart
+	switch {
+	case pause == 0 && builtIn:
+		pause = 5 * time.Second
+	case pause == 0:
+		pause = 150 * time.Minute
+	}
+	return min(pause, limit), limit
+}
+
 // open prepares the model on the device; the function it returns closes everything.
-func (f *listenFlags) open(delay time.Duration, c *console) (*models.Model, *runtime.Session, func() error, error) {
+func (f *listenFlags) open(delay time.Duration, c *console) (model *models.Model, builtIn bool, session *runtime.Session, closeAll func() error, err error) {
 	started := time.Now()
-	model, builtIn, err := openModel(f.model)
-	if err != nil {
-		return nil, nil, nil, err
+	if model, builtIn, err = openModel(f.model); err != nil {
+		return nil, false, nil, nil, err
 	}
 	if builtIn {
 		c.note("using the built-in demonstration model: simple sentences in synthetic voices only; see --model")
 	}
 	var engine *runtime.Engine
-	var session *runtime.Session
 	dev, err := f.deviceFlags.open(c, func(dev device.Device) (err error) {
 		if engine, err = runtime.Open(model, dev); err != nil {
 			return err
@@ -244,13 +261,13 @@ func (f *listenFlags) open(delay time.Duration, c *console) (*models.Model, *run
 		return nil
 	})
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, model.Close())
+		return nil, false, nil, nil, errors.Join(err, model.Close())
 	}
 	info := dev.Info()
 	c.detail("model %s: %s layout, loaded in %.2f s", model.Name, model.Layout, time.Since(started).Seconds())
 	c.detail("device %s: %s", info.Name, info.Detail)
 	c.detail("delay %d ms", session.Delay().Milliseconds())
-	return model, session, func() error {
+	return model, builtIn, session, func() error {
 		for _, warning := range dev.Warnings() {
 			c.warn(info.Name, warning)
 		}
@@ -358,7 +375,7 @@ func (l *listener) summary(r *listen.Report, lossy bool) {
 	if r.Detail == "" {
 		return
 	}
-	l.console.detail("%s: %s", l.name, r.Detail)
+	l.console.detail("%s: %s; the model has started afresh in pauses: %d times", l.name, r.Detail, r.Restarts)
 	text := fmt.Sprintf("heard %s of audio, RTF %.3f, lag up to %.2f s", shortTime(r.Heard), r.RTF(), r.WorstLag.Seconds())
 	if lossy {
 		text += fmt.Sprintf(", late ticks: %d of %d, dropped: %.2f s of silence and %.2f s of other audio",

@@ -106,6 +106,7 @@ func TestListenUsage(t *testing.T) {
 		"listen --max-lag 10ms -":              "at least 1s",
 		"listen --channel -1 -":                "count from 1",
 		"listen --device cpu --sdpa splitk - ": "needs a GPU",
+		"listen --restart-after -1s -":         "--restart-after -1s",
 		"listen -q -v -":                       "contradict",
 	} {
 		r := voxtral(t, strings.Fields(args)...)
@@ -123,7 +124,7 @@ func TestListenJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &doc))
 	require.Len(t, doc.Words, 24, "the clip has twelve words")
 
-	r = voxtralReading(t, wavOf(samples), "listen", "-q", "-f", "json", "-")
+	r = voxtralReading(t, wavOf(samples), "listen", "-q", "-f", "json", "--restart-after", "1h", "-")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
 	for i, line := range lines {
@@ -150,7 +151,7 @@ func TestListenSubtitles(t *testing.T) {
 	for _, format := range []string{"srt", "vtt"} {
 		want := voxtralReading(t, wavOf(samples), "transcribe", "-q", "-f", format, "-")
 		require.Greater(t, strings.Count(want.stdout, "-->"), 2)
-		require.Equal(t, want, voxtralReading(t, wavOf(samples), "listen", "-q", "-f", format, "-"))
+		require.Equal(t, want, voxtralReading(t, wavOf(samples), "listen", "-q", "-f", format, "--restart-after", "1h", "-"))
 	}
 	silent := wavOf(make([]byte, audio.SampleRate))
 	require.Equal(t, result{"WEBVTT\n", "", exitOK}, voxtralReading(t, silent, "listen", "-q", "-f", "vtt", "-"))
@@ -402,4 +403,32 @@ func TestListenClipping(t *testing.T) {
 	require.Equal(t, exitOK, r.code)
 	require.Regexp(t, `warning: standard input: \d\.\d s of the audio are clipped: a lower input level`, r.stderr)
 	require.NotContains(t, voxtralReading(t, wavOf(samples), "listen", "-").stderr, "clipped")
+}
+
+// A minute with the built-in model, which starts afresh in pauses: every sentence is there, once, and at its time.
+func TestListenRestarts(t *testing.T) {
+	const times = 12
+	samples := helloAgain(t, times)
+	period := float64(len(samples)) / times / 2 / audio.SampleRate
+	sentence := strings.TrimSpace(helloText())
+	r := voxtralReading(t, wavOf(samples), "listen", "-v", "-")
+	require.Equal(t, strings.TrimSuffix(strings.Repeat(sentence+" ", times), " ")+"\n", r.stdout)
+	require.Regexp(t, `started afresh in pauses: [1-9]\d* times`, r.stderr)
+
+	r = voxtralReading(t, wavOf(samples), "listen", "-q", "-f", "json", "-")
+	var words []liveJSON
+	for line := range strings.Lines(r.stdout) {
+		var word liveJSON
+		require.NoError(t, json.Unmarshal([]byte(line), &word))
+		if word.Type == "word" {
+			words = append(words, word)
+		}
+	}
+	each := len(strings.Fields(sentence))
+	require.Len(t, words, times*each)
+	for i, word := range words {
+		require.Equal(t, words[i%each].Text, word.Text)
+		require.InDelta(t, *words[i%each].End+period*float64(i/each), *word.End, 0.17, "two ticks: %v", word.Text)
+		require.LessOrEqual(t, *word.Start, *word.End)
+	}
 }

@@ -72,21 +72,15 @@ func (b *backlog) shrink() {
 	b.frames = kept
 }
 
-// quiet says which frames are silence: not much louder than the quietest tenth, and not loud by themselves.
+// quiet says which frames are silence.
 func quiet(frames []frame) []bool {
-	const (
-		above = 4    // 6 dB
-		least = 1e-7 // -70 dBFS: digital silence has no level to compare with
-		most  = 1e-4 // -40 dBFS: a quiet voice
-	)
 	levels := make([]float64, len(frames))
 	for i, f := range frames {
 		for _, x := range f.pcm {
 			levels[i] += float64(x) * float64(x) / float64(len(f.pcm))
 		}
 	}
-	sorted := slices.Sorted(slices.Values(levels))
-	threshold := min(most, max(least, above*sorted[len(sorted)/10]))
+	threshold := silenceBelow(levels)
 	silent := make([]bool, len(frames))
 	for i, level := range levels {
 		silent[i] = level <= threshold

@@ -27,6 +27,7 @@ const (
 type Session interface {
 	Feed(pcm []float32) error
 	Finish() error
+	Reset()
 	Events() iter.Seq[runtime.Event]
 }
 
@@ -35,6 +36,9 @@ type Options struct {
 	Open capture.Open
 	// MaxLag is how much audio may wait for the model before some is dropped. 0 drops nothing: the source is kept waiting.
 	MaxLag time.Duration
+	// Restart is how much audio the session hears before it starts afresh at the next pause, and Limit how much at most. The
+	// words are not cut: the session is finished first, and hears on where it has ended. 0 never does.
+	Restart, Limit time.Duration
 	// Tap sees all audio as it comes in, before anything is dropped. It is called by another goroutine, one call at a time.
 	Tap func(pcm []float32)
 	// Heard takes the model's outputs; their times are those of the source. Its error ends the run.
@@ -94,12 +98,19 @@ type loop struct {
 	backlog *backlog
 	meter   meter
 
-	clock timeline
-	fed   int64 // samples given to the session
-	busy  time.Duration
-	late  int // ticks
-	worst time.Duration
-	lost  Losses
+	clock   timeline
+	pauses  pauses
+	fed     int64 // samples that the session has heard since it started
+	heard   int64 // samples heard in all
+	outputs int   // of sessions before
+	latest  int   // index of the latest output
+	joint   bool  // the next text begins a session's: it needs the space that a session leaves out there
+	spoke   bool  // there has been text
+	anew    int   // restarts
+	busy    time.Duration
+	late    int // ticks
+	worst   time.Duration
+	lost    Losses
 }
 
 // pump moves audio from the source to the backlog and returns why it ends.
@@ -150,21 +161,56 @@ func (l *loop) hear() error {
 }
 
 func (l *loop) feed(b batch) error {
-	l.clock.at(l.fed, b.start)
-	if err := l.work(func() error { return l.session.Feed(b.pcm) }); err != nil {
+	for at := 0; at < len(b.pcm); {
+		n, anew := l.pauses.scan(b.pcm[at:], func(taken int, pause bool) bool {
+			heard := duration(l.fed + int64(taken))
+			return l.opt.Restart > 0 && pause && heard >= l.opt.Restart || l.opt.Limit > 0 && heard >= l.opt.Limit
+		})
+		l.clock.at(l.fed, b.start+int64(at))
+		if err := l.work(func() error { return l.session.Feed(b.pcm[at : at+n]) }); err != nil {
+			return err
+		}
+		at += n
+		l.fed += int64(n)
+		if err := l.take(); err != nil {
+			return err
+		}
+		if anew {
+			if err := l.restart(b.start + int64(at)); err != nil {
+				return err
+			}
+		}
+	}
+	l.account(b.arrivals)
+	return nil
+}
+
+// restart finishes the session and begins a new one with the source's sample start.
+func (l *loop) restart(start int64) error {
+	if err := l.work(l.session.Finish); err != nil {
 		return err
 	}
+	if err := l.take(); err != nil {
+		return err
+	}
+	l.session.Reset()
+	l.clock, l.fed, l.outputs, l.joint = timeline{start: start}, 0, l.latest+1, l.spoke
+	l.anew++
+	return nil
+}
+
+// account notes how late the audio has been heard.
+func (l *loop) account(arrivals []arrival) {
 	now := time.Now()
-	for _, a := range b.arrivals {
-		before := l.fed / tickSamples
-		l.fed += int64(a.samples)
+	for _, a := range arrivals {
+		before := l.heard / tickSamples
+		l.heard += int64(a.samples)
 		lag := now.Sub(a.at)
 		l.worst = max(l.worst, lag)
 		if lag > tickTime {
-			l.late += int(l.fed/tickSamples - before)
+			l.late += int(l.heard/tickSamples - before)
 		}
 	}
-	return l.take()
 }
 
 // work times the session.
@@ -178,6 +224,14 @@ func (l *loop) work(do func() error) error {
 func (l *loop) take() error {
 	for ev := range l.session.Events() {
 		ev.Time = l.clock.source(ev.Time)
+		ev.Index += l.outputs
+		l.latest = ev.Index
+		if ev.Text != "" {
+			if l.joint {
+				ev.Text = " " + ev.Text
+			}
+			l.joint, l.spoke = false, true
+		}
 		if l.opt.Heard != nil {
 			if err := l.opt.Heard(ev); err != nil {
 				return err
@@ -196,6 +250,7 @@ type Status struct {
 	WorstLag time.Duration // longest time from audio's arrival until it had been heard
 	Late     int           // ticks of 80 ms that had not been heard 80 ms after they were complete
 	Lost     Losses
+	Restarts int
 	Level    float64       // loudness of the latest audio in dBFS, at least -90
 	Clipping bool          // samples of the last second lay at full scale
 	Clipped  time.Duration // audio in which they did, by pieces of 20 ms
@@ -207,8 +262,8 @@ func (s Status) RTF() float64 { return s.Busy.Seconds() / max(s.Heard.Seconds(),
 func (l *loop) status() Status {
 	m := l.meter.read()
 	return Status{
-		Captured: duration(m.samples), Heard: duration(l.fed), Busy: l.busy, Lag: l.backlog.lag(time.Now()), WorstLag: l.worst, Late: l.late,
-		Lost: l.lost, Level: m.level, Clipping: m.clipping, Clipped: duration(m.clipped),
+		Captured: duration(m.samples), Heard: duration(l.heard), Busy: l.busy, Lag: l.backlog.lag(time.Now()), WorstLag: l.worst, Late: l.late,
+		Lost: l.lost, Restarts: l.anew, Level: m.level, Clipping: m.clipping, Clipped: duration(m.clipped),
 	}
 }
 

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // paper is a session that only notes what it is fed: an event for every tick.
 type paper struct {
-	fed      []float32
+	fed      []float32   // since the start
+	before   [][]float32 // of sessions before
 	events   []runtime.Event
 	told     int
 	feed     func() error // before every feed; may be nil
@@ -46,6 +47,11 @@ func (p *paper) Finish() error {
 	p.finished = true
 	p.events = append(p.events, runtime.Event{Index: p.told, Text: "end", Time: duration(int64(len(p.fed)))})
 	return nil
+}
+
+func (p *paper) Reset() {
+	p.before = append(p.before, p.fed)
+	p.fed, p.told, p.events = nil, 0, nil
 }
 
 func (p *paper) Events() iter.Seq[runtime.Event] {

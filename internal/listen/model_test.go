@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -102,6 +103,29 @@ func TestPipeEqualsFile(t *testing.T) {
 		require.Equal(t, report.Heard, report.Captured, name)
 		require.Zero(t, report.Lost.Silence+report.Lost.Sound, name)
 	}
+}
+
+// Restarts in pauses are places in the audio, not in the pipe: every cut gives the same tokens at the same times, each
+// session those of its own part alone.
+func TestRestartsEqualParts(t *testing.T) {
+	session := newSession(t)
+	pcm, _, _, err := audio.ReadAll(context.Background(), hello, audio.Options{})
+	require.NoError(t, err)
+	part := slices.Concat(pcm, make([]float32, 2*audio.SampleRate))
+	raw := &capture.Raw{Encoding: "f32le", Rate: audio.SampleRate, Channels: 1}
+	var samples bytes.Buffer
+	for range 3 {
+		require.NoError(t, binary.Write(&samples, binary.LittleEndian, part))
+	}
+	opt := listen.Options{Open: capture.Pipe(bytes.NewReader(samples.Bytes()), "pipe", raw, 0), Restart: 4 * time.Second}
+	want, report := live(t, session, opt)
+	require.Equal(t, 3, report.Restarts)
+	one := text(tokens(t, session, part))
+	require.NotEmpty(t, one)
+	require.Equal(t, one+" "+one+" "+one, text(want))
+	opt.Open = capture.Pipe(&ragged{bytes.NewReader(samples.Bytes()), rand.New(rand.NewPCG(7, 8))}, "pipe", raw, 0)
+	got, _ := live(t, session, opt)
+	require.Equal(t, want, got)
 }
 
 // Other rates and channels are brought to the model's as those of files are.
