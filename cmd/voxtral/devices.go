@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,10 +38,10 @@ come the inputs by the names that 'voxtral listen --input' takes, if there are a
 				enc.SetIndent("", "  ")
 				return enc.Encode(append(devicesJSON(info, backends), inputsJSON(inputs)...))
 			}
-			if err := writeDevices(cmd.OutOrStdout(), info, backends, verbose); err != nil {
-				return err
-			}
-			return writeInputs(cmd.OutOrStdout(), inputs, inputErr, verbose)
+			var t table
+			t.devices(info, backends, verbose)
+			t.inputs(inputs, inputErr, verbose)
+			return t.write(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
@@ -110,8 +109,7 @@ func inputsJSON(inputs []capture.Input) (list []deviceJSON) {
 	return list
 }
 
-func writeInputs(out io.Writer, inputs []capture.Input, why error, verbose bool) error {
-	var t table
+func (t *table) inputs(inputs []capture.Input, why error, verbose bool) {
 	for _, in := range inputs {
 		name := in.Name
 		if in.Default {
@@ -126,11 +124,9 @@ func writeInputs(out io.Writer, inputs []capture.Input, why error, verbose bool)
 	default:
 		t.row("input\tnone")
 	}
-	return t.write(out)
 }
 
-func writeDevices(out io.Writer, info device.Info, backends []hip.Backend, verbose bool) error {
-	var t table
+func (t *table) devices(info device.Info, backends []hip.Backend, verbose bool) {
 	t.row("%s\t%s, threads: %d", info.Name, info.Detail, info.Threads)
 	for _, b := range backends {
 		if b.Reason != "" && (verbose || b.Fix != "") {
@@ -150,7 +146,6 @@ func writeDevices(out io.Writer, info device.Info, backends []hip.Backend, verbo
 			}
 		}
 	}
-	return t.write(out)
 }
 
 func (t *table) fix(fix string) {

@@ -71,8 +71,8 @@ func (s *screen) Write(p []byte) (int, error) {
 // writeWrapped writes the current line anew with the text after it, and as many more lines as it takes.
 func (s *screen) writeWrapped(p []byte) (int, error) {
 	text := s.line + string(p)
-	if s.line == "" {
-		text = strings.TrimLeft(text, " ")
+	if s.line == "" { // at the start, or after a message
+		text = strings.TrimLeft(text, " \n")
 	}
 	lines := wrapText(text, s.width()-1)
 	if len(lines) > 1 {

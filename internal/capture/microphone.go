@@ -19,7 +19,7 @@ const (
 	ringTime   = 2 * time.Second       // what the ring holds while the reader is kept from running
 	pollPeriod = 10 * time.Millisecond // how often the reader looks into the ring: the callback wakes nobody
 	period     = 20                    // ms between callbacks, as a wish
-	deadAfter  = 3 * time.Second       // some sound systems just stop calling: even silence is samples
+	deadAfter  = 300                   // empty looks, 3 s: some sound systems just stop calling, but even silence is samples
 )
 
 // Input is a microphone, or another source of the system's audio.
@@ -87,7 +87,7 @@ type microphone struct {
 	block   []float32 // interleaved, of the device
 	pending []float32 // at 16 kHz, not yet returned
 	next    int       // into pending
-	heard   time.Time // of the latest samples
+	empty   int       // looks in a row that found nothing; not a time, which passes while this process does not run
 	err     error     // what Read returns once pending is empty
 }
 
@@ -117,7 +117,8 @@ func (m *microphone) open(name string, fill func([]float32, int)) error {
 		return err
 	}
 	m.name = chosen.Name()
-	// An input that is named is never exchanged for another one, as the default is when it is pulled out.
+	// An input that is named is never exchanged for another one, as the default is when it is pulled out. The copy of its
+	// name that C gets is small and stays.
 	config.Capture.DeviceID = chosen.ID.Pointer()
 	stop := sync.OnceFunc(func() { close(m.stopped) })
 	device, err := malgo.InitDevice(m.system.context.Context, config, malgo.DeviceCallbacks{
@@ -146,7 +147,6 @@ func (m *microphone) open(name string, fill func([]float32, int)) error {
 	}
 	m.ring = newRing(int(ringTime.Seconds() * float64(m.rate*m.channels)))
 	m.block = make([]float32, 1024*m.channels)
-	m.heard = time.Now()
 	m.ready.Store(true)
 	if err := device.Start(); err != nil {
 		return fmt.Errorf("%s cannot be started: %w", m.name, err)
@@ -205,7 +205,7 @@ func (m *microphone) advance() bool {
 	if n == 0 {
 		return false
 	}
-	m.heard = time.Now()
+	m.empty = 0
 	frames := n / m.channels
 	mono := m.block[:frames] // in place: a frame's mean is written no later than its samples are read
 	for i := range frames {
@@ -232,7 +232,7 @@ func (m *microphone) wait() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if time.Since(m.heard) > deadAfter {
+		if m.empty++; m.empty > deadAfter {
 			m.finish(fmt.Errorf("%s delivers nothing any more: %s", m.name, gone))
 		}
 	case <-m.ctx.Done():

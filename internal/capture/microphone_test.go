@@ -74,6 +74,23 @@ func TestMicrophoneIsPulled(t *testing.T) {
 	require.NoError(t, source.Close())
 }
 
+// Some sound systems say nothing when a microphone goes: that no samples come is enough.
+func TestMicrophoneThatFallsSilent(t *testing.T) {
+	source, err := NullMicrophone(func([]float32, int) {})(context.Background())
+	require.NoError(t, err)
+	m := source.(*microphone)
+	block := make([]float32, 100)
+	_, err = source.Read(block)
+	require.NoError(t, err)
+	m.ready.Store(false)
+	for err == nil {
+		m.empty = max(m.empty, deadAfter-10)
+		_, err = source.Read(block)
+	}
+	require.ErrorContains(t, err, "delivers nothing any more")
+	require.NoError(t, source.Close())
+}
+
 // Nothing but a real sound system is ever opened unasked: where there is none, that is an error.
 func TestNullBackendIsNotAmongTheReal(t *testing.T) {
 	require.NotContains(t, realBackends, nullBackend)
