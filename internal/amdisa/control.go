@@ -29,10 +29,16 @@ func init() {
 	register(buildSignal, "s_barrier_signal")
 	register(buildPC, "s_getpc_b64", "s_setpc_b64", "s_swappc_b64", "s_call_b64")
 	register(buildTrap, "s_trap", "s_sethalt")
+	register(buildSleep, "s_sleep", "s_sleep_var")
 }
 
 func buildEnd(_ *Program, _ *inst) (func(*wave), error) {
 	return func(w *wave) { w.state = ended }, nil
+}
+
+// buildSleep lets the others run: a wave sleeps when it waits for them.
+func buildSleep(_ *Program, _ *inst) (func(*wave), error) {
+	return func(w *wave) { w.state = asleep }, nil
 }
 
 func buildTrap(_ *Program, _ *inst) (func(*wave), error) {

@@ -122,21 +122,37 @@ func TestMatrixUnit(t *testing.T) {
 	})
 }
 
-// Workgroups that wait for each other finish when all are resident, and are a runaway when they are not.
+// Workgroups of several waves that wait for each other meet, phase after phase, and see what the others wrote before; it is a
+// deadlock when one of them is missing, and a runaway when they run one after the other.
 func TestGridBarrier(t *testing.T) {
-	const groups = 6
+	const groups, phases, n = 6, 5, 6 * 128
 	eachArch(t, "kernels", func(t *testing.T, p *Program) {
-		m := NewMachine()
-		m.Resident = groups
-		out := buffer(t, m, "out", make([]uint32, groups*64))
-		arrived := buffer(t, m, "arrived", []uint32{0})
-		require.NoError(t, launch(m, p, "grid_barrier", groups, 64, 0, kernarg(arrived, out, groups)))
-		for i, v := range words(t, m, out, groups*64) {
-			require.Equal(t, uint32(i/64), v)
+		r, first := random(11), make([]uint32, 2*n)
+		for i := range n {
+			first[i] = r.Uint32()
 		}
-		m.Resident, m.MaxInstructions = 1, 1<<16
+		m := NewMachine()
+		values, arrived := buffer(t, m, "values", first), buffer(t, m, "arrived", []uint32{0})
+		together := func(blocks int) error {
+			_, err := m.LaunchTogether(p, "grid_barrier", [3]int{blocks, 1, 1}, [3]int{128, 1, 1}, 0, kernarg(arrived, values, groups, phases))
+			return err
+		}
+		require.NoError(t, together(groups))
+		want := first[:n]
+		for range phases {
+			next := make([]uint32, n)
+			for i := range next {
+				next[i] = want[(i/128+1)%groups*128+(i%128^64)]*3 + 1
+			}
+			want = next
+		}
+		require.Equal(t, want, words(t, m, values, 2*n)[phases%2*n:][:n])
+
 		require.NoError(t, m.Write(arrived, make([]byte, 4)))
-		require.ErrorContains(t, launch(m, p, "grid_barrier", groups, 64, 0, kernarg(arrived, out, groups)), "a loop that does not end")
+		require.ErrorContains(t, together(groups-1), "deadlock: every wave that has not ended sleeps or waits at a barrier")
+		m.Workers, m.MaxInstructions = 1, 1<<16
+		require.NoError(t, m.Write(arrived, make([]byte, 4)))
+		require.ErrorContains(t, launch(m, p, "grid_barrier", groups, 128, 0, kernarg(arrived, values, groups, phases)), "a loop that does not end")
 	})
 }
 

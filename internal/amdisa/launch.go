@@ -3,7 +3,6 @@ package amdisa
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -18,6 +17,10 @@ type Stats struct {
 // holds the explicit arguments at the metadata's offsets; hidden arguments are filled in here. The error is a *Fault where
 // the kernel is to blame.
 func (m *Machine) Launch(p *Program, kernel string, grid, block [3]int, dynamicLDS int, kernarg []byte) (Stats, error) {
+	return m.launch(p, kernel, grid, block, dynamicLDS, kernarg, (*dispatch).runEach)
+}
+
+func (m *Machine) launch(p *Program, kernel string, grid, block [3]int, dynamicLDS int, kernarg []byte, run func(*dispatch) error) (Stats, error) {
 	k := p.Kernels[kernel]
 	if k == nil {
 		return Stats{}, fmt.Errorf("amdisa: %s: no kernel %q", p.name, kernel)
@@ -29,7 +32,9 @@ func (m *Machine) Launch(p *Program, kernel string, grid, block [3]int, dynamicL
 	}
 	d.place(args)
 	defer d.release()
-	return d.runAll()
+	d.hits = make([]uint64, len(p.code))
+	err = run(d)
+	return d.stats(), err
 }
 
 // dispatch is one launch.
@@ -46,7 +51,10 @@ type dispatch struct {
 	clock       atomic.Uint64
 	nextGroup   atomic.Int64
 	stop        atomic.Bool
+	hits        []uint64 // how often each instruction was executed
 }
+
+func (d *dispatch) groups() int { return d.grid[0] * d.grid[1] * d.grid[2] }
 
 // arguments checks the launch's shape and returns the whole kernel-argument segment.
 func (d *dispatch) arguments(dynamicLDS int, kernarg []byte) ([]byte, error) {
@@ -61,8 +69,8 @@ func (d *dispatch) arguments(dynamicLDS int, kernarg []byte) ([]byte, error) {
 			return nil, fmt.Errorf("grid %v is too large", d.grid)
 		}
 	}
-	if threads > 1024 {
-		return nil, fmt.Errorf("block %v has %d work-items, at most 1024", d.block, threads)
+	if limit := min(d.k.MaxThreads, 1024); threads > limit {
+		return nil, fmt.Errorf("block %v has %d work-items, the kernel was compiled for at most %d", d.block, threads, limit)
 	}
 	if limit := d.p.maxLDS(); dynamicLDS < 0 || d.lds > limit {
 		return nil, fmt.Errorf("%d + %d bytes of LDS, %s has %d", d.k.LDSBytes, dynamicLDS, d.p.Arch, limit)
@@ -123,15 +131,13 @@ func (d *dispatch) release() {
 	}
 }
 
-// runAll runs every workgroup on the machine's workers and adds up what they executed.
-func (d *dispatch) runAll() (Stats, error) {
-	total := int64(d.grid[0] * d.grid[1] * d.grid[2])
-	workers := int(min(int64(max(d.m.Resident, 1)), total))
-	hits := make([]uint64, len(d.p.code))
+// runEach runs the workgroups on the machine's workers, each from its start to its end.
+func (d *dispatch) runEach() error {
+	total := int64(d.groups())
 	var mu sync.Mutex
 	var first error
 	var wg sync.WaitGroup
-	for range workers {
+	for range min(int64(max(d.m.Workers, 1)), total) {
 		wg.Go(func() {
 			g := newGroup(d)
 			var err error
@@ -144,9 +150,7 @@ func (d *dispatch) runAll() (Stats, error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for i, h := range g.hits {
-				hits[i] += h
-			}
+			g.countHits()
 			if err != nil && !errors.Is(err, errStopped) && first == nil {
 				first = err
 				d.stop.Store(true)
@@ -154,8 +158,18 @@ func (d *dispatch) runAll() (Stats, error) {
 		})
 	}
 	wg.Wait()
+	return first
+}
+
+func (g *group) countHits() {
+	for i, h := range g.hits {
+		g.dispatch.hits[i] += h
+	}
+}
+
+func (d *dispatch) stats() Stats {
 	st := Stats{Mnemonics: map[string]uint64{}}
-	for i, h := range hits {
+	for i, h := range d.hits {
 		if h > 0 {
 			in := d.p.code[i]
 			st.Instructions += h
@@ -165,7 +179,7 @@ func (d *dispatch) runAll() (Stats, error) {
 			}
 		}
 	}
-	return st, first
+	return st
 }
 
 var errStopped = errors.New("another workgroup faulted")
@@ -174,6 +188,7 @@ var errStopped = errors.New("another workgroup faulted")
 type group struct {
 	*dispatch
 	at    [3]int
+	turn  int // instructions of a wave before the next one has its turn
 	waves []*wave
 	code  []*inst
 	hits  []uint64
@@ -183,7 +198,7 @@ type group struct {
 }
 
 func newGroup(d *dispatch) *group {
-	g := &group{dispatch: d, code: d.p.code, hits: make([]uint64, len(d.p.code)), mem: make([]byte, d.lds), wrote: make([]byte, d.lds)}
+	g := &group{dispatch: d, turn: quantum, code: d.p.code, hits: make([]uint64, len(d.p.code)), mem: make([]byte, d.lds), wrote: make([]byte, d.lds)}
 	if d.m.CheckRaces {
 		g.races = newRaceMap(d.lds)
 	}
@@ -197,8 +212,23 @@ func newGroup(d *dispatch) *group {
 	return g
 }
 
-// runGroup runs workgroup n: waves in turn, each until it ends, waits at a barrier or has used its turn.
+// runGroup runs workgroup n to its end.
 func (g *group) runGroup(n int) error {
+	g.start(n)
+	for {
+		switch what, err := g.round(); {
+		case err != nil:
+			return err
+		case what == allEnded:
+			return nil
+		case g.stop.Load():
+			return errStopped
+		}
+	}
+}
+
+// start makes g workgroup n, before its first instruction.
+func (g *group) start(n int) {
 	g.at = [3]int{n % g.grid[0], n / g.grid[0] % g.grid[1], n / (g.grid[0] * g.grid[1])}
 	clear(g.mem)
 	clear(g.wrote)
@@ -208,36 +238,50 @@ func (g *group) runGroup(n int) error {
 	for _, w := range g.waves {
 		w.reset()
 	}
-	for {
-		live, waiting := 0, 0
-		for _, w := range g.waves {
-			if w.state == running {
-				if err := g.step(w); err != nil {
-					return err
-				}
+}
+
+// roundEnd is what a round of turns came to.
+type roundEnd uint8
+
+const (
+	goingOn   roundEnd = iota
+	allAsleep          // every wave that can run ended its turn asleep: it waits for other workgroups
+	allEnded
+)
+
+// round gives every wave that can run a turn: until it ends, sleeps, waits at a barrier or has used its turn. The barrier
+// opens when no wave can run.
+func (g *group) round() (roundEnd, error) {
+	live, sleeping, waiting := 0, 0, 0
+	moved := false
+	for _, w := range g.waves {
+		if w.state == asleep {
+			w.state = running
+		}
+		if w.state == running {
+			if err := g.step(w); err != nil {
+				return goingOn, err
 			}
-			switch w.state {
-			case running:
-				live++
-			case atBarrier:
-				waiting++
-			}
+			moved = moved || w.state != asleep
 		}
-		if live == 0 && waiting == 0 {
-			return nil
-		}
-		if live == 0 {
-			if err := g.release(); err != nil {
-				return err
-			}
-		}
-		if g.stop.Load() {
-			return errStopped
-		}
-		if live > 0 && g.m.Resident > runtime.GOMAXPROCS(0) {
-			runtime.Gosched()
+		switch w.state {
+		case running:
+			live++
+		case asleep:
+			sleeping++
+		case atBarrier:
+			waiting++
 		}
 	}
+	switch {
+	case live+sleeping+waiting == 0:
+		return allEnded, nil
+	case live+sleeping == 0:
+		return goingOn, g.release()
+	case !moved:
+		return allAsleep, nil
+	}
+	return goingOn, nil
 }
 
 // release opens the barrier: every wave that has not ended waits there.

@@ -24,8 +24,8 @@ const (
 type Machine struct {
 	// MaxInstructions ends a launch when one wave executes more (a runaway loop).
 	MaxInstructions uint64
-	// Resident is the number of workgroups that run at a time; kernels that wait for other workgroups need all of theirs.
-	Resident int
+	// Workers is the number of goroutines that run the workgroups of a Launch, each one workgroup after the other.
+	Workers int
 	// CheckRegisters faults on reading a vector or scalar register that nothing has written. Off by default: compilers read
 	// undefined registers where the value does not matter.
 	CheckRegisters bool
@@ -50,7 +50,7 @@ type block struct {
 
 // NewMachine returns a machine without memory.
 func NewMachine() *Machine {
-	return &Machine{MaxInstructions: 1 << 27, Resident: runtime.GOMAXPROCS(0), next: globalBase}
+	return &Machine{MaxInstructions: 1 << 27, Workers: runtime.GOMAXPROCS(0), next: globalBase}
 }
 
 // Alloc reserves zeroed memory and returns its address; name appears in faults. A negative size is 0.
@@ -107,6 +107,9 @@ func (m *Machine) bytes(addr uint64, n int) ([]byte, error) {
 	}
 	return b.data[addr-b.base:][:n], nil
 }
+
+// View is n bytes of memory in place, as a host sees memory that it shares with the device.
+func (m *Machine) View(addr uint64, n int) ([]byte, error) { return m.bytes(addr, n) }
 
 // Write copies src to addr.
 func (m *Machine) Write(addr uint64, src []byte) error {

@@ -34,6 +34,7 @@ type Kernel struct {
 	LDSBytes, ScratchBytes int // LDS per workgroup without the dynamic part, scratch per lane
 	KernargBytes, WaveSize int
 	VGPRSpills, SGPRSpills int
+	MaxThreads             int // of a workgroup
 	Args                   []Arg
 	entry                  uint64
 	rsrc2                  uint32
@@ -180,7 +181,7 @@ func (p *Program) loadMetadata(f *elf.File) error {
 		k := &Kernel{VGPRs: num(".vgpr_count"), AccVGPRs: num(".agpr_count"), SGPRs: num(".sgpr_count"),
 			LDSBytes: num(".group_segment_fixed_size"), ScratchBytes: num(".private_segment_fixed_size"),
 			KernargBytes: num(".kernarg_segment_size"), WaveSize: num(".wavefront_size"),
-			VGPRSpills: num(".vgpr_spill_count"), SGPRSpills: num(".sgpr_spill_count")}
+			VGPRSpills: num(".vgpr_spill_count"), SGPRSpills: num(".sgpr_spill_count"), MaxThreads: num(".max_flat_workgroup_size")}
 		k.Name, _ = m[".name"].(string)
 		if k.WaveSize != 32 && k.WaveSize != 64 {
 			return fmt.Errorf("kernel %s: wave size %d", k.Name, k.WaveSize)

@@ -8,10 +8,10 @@ import (
 // Special registers, clocks and messages; and instructions that order memory, which program order already gives here.
 
 func init() {
-	register(buildNop, "s_nop", "s_waitcnt", "s_clause", "s_delay_alu", "s_sleep", "s_sendmsg", "s_waitcnt_vscnt", "s_waitcnt_vmcnt",
+	register(buildNop, "s_nop", "s_waitcnt", "s_clause", "s_delay_alu", "s_sendmsg", "s_waitcnt_vscnt", "s_waitcnt_vmcnt",
 		"s_waitcnt_lgkmcnt", "s_waitcnt_expcnt", "s_waitcnt_depctr", "s_setprio", "s_inst_prefetch", "s_set_inst_prefetch_distance",
 		"s_wait_alu", "s_wait_idle", "s_wait_event", "s_dcache_wb", "s_dcache_inv", "s_icache_inv", "s_gl1_inv", "s_version",
-		"s_singleuse_vdst", "s_ttracedata", "s_ttracedata_imm", "v_nop", "s_sleep_var", "s_prefetch_inst", "s_prefetch_data",
+		"s_singleuse_vdst", "s_ttracedata", "s_ttracedata_imm", "v_nop", "s_prefetch_inst", "s_prefetch_data",
 		"s_prefetch_inst_pc_rel", "s_prefetch_data_pc_rel", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_samplecnt", "s_wait_bvhcnt",
 		"s_wait_expcnt", "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt", "s_code_end",
 		"buffer_gl0_inv", "buffer_gl1_inv", "buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_invl2",

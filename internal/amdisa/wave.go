@@ -9,6 +9,7 @@ type waveState uint8
 
 const (
 	running waveState = iota
+	asleep            // s_sleep ended the wave's turn
 	atBarrier
 	ended
 )
@@ -152,7 +153,7 @@ func (w *wave) run() {
 	g := w.group
 	code, hits := g.code, g.hits
 	check := g.m.CheckRegisters
-	for range quantum {
+	for n := 1; n <= g.turn; n++ {
 		if uint(w.pc) >= uint(len(code)) || code[w.pc] == nil {
 			fail(-1, "jump to %#x, where no instruction is", g.p.text+4*uint64(w.pc))
 		}
@@ -165,12 +166,18 @@ func (w *wave) run() {
 		}
 		in.run(w)
 		if w.state != running {
+			w.count(n)
 			return
 		}
 	}
-	w.steps += quantum
-	if w.steps > g.m.MaxInstructions {
-		fail(-1, "more than %d instructions in one wave: a loop that does not end", g.m.MaxInstructions)
+	w.count(g.turn)
+}
+
+// count adds executed instructions, of which a wave may have so many.
+func (w *wave) count(n int) {
+	w.steps += uint64(n)
+	if limit := w.group.m.MaxInstructions; w.steps > limit {
+		fail(-1, "more than %d instructions in one wave: a loop that does not end", limit)
 	}
 }
 

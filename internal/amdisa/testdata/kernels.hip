@@ -89,14 +89,21 @@ extern "C" __global__ void LAUNCH(64) gemm16(const half_t* a, const half_t* b, f
   }
 #endif
 }
-// Every workgroup waits for all the others: needs them resident together.
-extern "C" __global__ void LAUNCH(64) grid_barrier(u32* arrived, u32* out, u32 groups) {
+// All workgroups wait for each other, phase after phase: a phase reads what the next workgroup wrote in the one before.
+static __device__ void meet(u32* arrived, u32 target) {
+  barrier();
   if (TID == 0) {
     __hip_atomic_fetch_add(arrived, 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
-    while (__hip_atomic_load(arrived, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) < groups) __builtin_amdgcn_s_sleep(1);
+    while (__hip_atomic_load(arrived, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) < target) __builtin_amdgcn_s_sleep(1);
   }
   barrier();
-  out[GROUP * 64 + TID] = GROUP;
+}
+extern "C" __global__ void LAUNCH(128) grid_barrier(u32* arrived, u32* values, int groups, int phases) {
+  int mine = GROUP * 128 + TID, next = (GROUP + 1) % groups * 128 + (TID ^ 64), side = groups * 128;
+  for (int p = 0; p < phases; p++) {
+    values[(p + 1) % 2 * side + mine] = values[p % 2 * side + next] * 3 + 1;
+    meet(arrived, (p + 1) * groups);
+  }
 }
 // Mistakes.
 extern "C" __global__ void LAUNCH(64) bad_global(u32* o, int n) { o[n + TID] = 1; }
