@@ -292,6 +292,9 @@ type listener struct {
 func (l *listener) listen(ctx context.Context, session *runtime.Session, opt listen.Options) error {
 	opt.Heard = func(ev runtime.Event) error { return l.write(ev, l.assembler.add(ev)) }
 	opt.Dropped = l.dropped
+	opt.Restarted = func(at time.Duration) {
+		l.console.warn(l.name, fmt.Sprintf("sound but no words for long: the model starts afresh at %s", shortTime(at)))
+	}
 	opt.Idle = func(s listen.Status) { l.screen.show(statusLine(s)) }
 	report, err := listen.Run(ctx, session, opt)
 	if errors.Is(err, errInterrupted) {
@@ -375,7 +378,7 @@ func (l *listener) summary(r *listen.Report, lossy bool) {
 	if r.Detail == "" {
 		return
 	}
-	l.console.detail("%s: %s; the model has started afresh in pauses: %d times", l.name, r.Detail, r.Restarts)
+	l.console.detail("%s: %s; the model has started afresh %d times", l.name, r.Detail, r.Restarts)
 	text := fmt.Sprintf("heard %s of audio, RTF %.3f, lag up to %.2f s", shortTime(r.Heard), r.RTF(), r.WorstLag.Seconds())
 	if lossy {
 		text += fmt.Sprintf(", late ticks: %d of %d, dropped: %.2f s of silence and %.2f s of other audio",

@@ -80,7 +80,7 @@ func quiet(frames []frame) []bool {
 			levels[i] += float64(x) * float64(x) / float64(len(f.pcm))
 		}
 	}
-	threshold := silenceBelow(levels)
+	threshold := min(floorOf(levels), silenceAtMost)
 	silent := make([]bool, len(frames))
 	for i, level := range levels {
 		silent[i] = level <= threshold

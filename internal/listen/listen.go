@@ -39,6 +39,8 @@ type Options struct {
 	// Restart is how much audio the session hears before it starts afresh at the next pause, and Limit how much at most. The
 	// words are not cut: the session is finished first, and hears on where it has ended. 0 never does.
 	Restart, Limit time.Duration
+	// Restarted is told of a session that started afresh because it was stuck: sound, and no text for long.
+	Restarted func(at time.Duration)
 	// Tap sees all audio as it comes in, before anything is dropped. It is called by another goroutine, one call at a time.
 	Tap func(pcm []float32)
 	// Heard takes the model's outputs; their times are those of the source. Its error ends the run.
@@ -107,6 +109,7 @@ type loop struct {
 	joint   bool  // the next text begins a session's: it needs the space that a session leaves out there
 	spoke   bool  // there has been text
 	anew    int   // restarts
+	mute    rut
 	busy    time.Duration
 	late    int // ticks
 	worst   time.Duration
@@ -175,7 +178,11 @@ func (l *loop) feed(b batch) error {
 		if err := l.take(); err != nil {
 			return err
 		}
-		if anew {
+		stuck := !anew && l.mute.stuck(l.pauses.loud)
+		if stuck && l.opt.Restarted != nil {
+			l.opt.Restarted(duration(b.start + int64(at)))
+		}
+		if anew || stuck {
 			if err := l.restart(b.start + int64(at)); err != nil {
 				return err
 			}
@@ -226,6 +233,7 @@ func (l *loop) take() error {
 		ev.Time = l.clock.source(ev.Time)
 		ev.Index += l.outputs
 		l.latest = ev.Index
+		l.mute.hear(ev.Text != "", l.pauses.loud)
 		if ev.Text != "" {
 			if l.joint {
 				ev.Text = " " + ev.Text

@@ -28,6 +28,7 @@ type paper struct {
 	told     int
 	feed     func() error // before every feed; may be nil
 	finished bool
+	mute     bool
 }
 
 func (p *paper) Feed(pcm []float32) error {
@@ -45,7 +46,11 @@ func (p *paper) Feed(pcm []float32) error {
 
 func (p *paper) Finish() error {
 	p.finished = true
-	p.events = append(p.events, runtime.Event{Index: p.told, Text: "end", Time: duration(int64(len(p.fed)))})
+	last := runtime.Event{Index: p.told, Text: "end", Time: duration(int64(len(p.fed)))}
+	if p.mute {
+		last.Text = ""
+	}
+	p.events = append(p.events, last)
 	return nil
 }
 

@@ -16,9 +16,11 @@ type pauses struct {
 	energy    float64 // of the frame so far
 	samples   int     // of the frame so far
 	levels    [historyFrames]float64
-	frames    int // so far
-	threshold float64
-	silent    int // frames in a row
+	frames    int     // so far
+	threshold float64 // up to here a frame is silence
+	floor     float64 // beyond, it stands out, however loud the room is
+	silent    int     // frames in a row
+	loud      int     // frames in all that stood out
 }
 
 // scan takes samples up to the first frame at whose end due says so; it returns how many it has taken.
@@ -45,22 +47,25 @@ func (p *pauses) frame(level float64) {
 	p.levels[p.frames%historyFrames] = level
 	p.frames++
 	if p.frames%reviewFrames == 0 {
-		p.threshold = silenceBelow(p.levels[:min(p.frames, historyFrames)])
+		p.floor = floorOf(p.levels[:min(p.frames, historyFrames)])
+		p.threshold = min(p.floor, silenceAtMost)
 	}
 	p.silent++
 	if level > p.threshold {
 		p.silent = 0
 	}
+	if level > p.floor {
+		p.loud++
+	}
 }
 
-// silenceBelow is the mean square up to which a frame is silence: not much louder than the quietest tenth, and not loud
-// by itself.
-func silenceBelow(levels []float64) float64 {
-	const (
-		above = 4    // 6 dB
-		least = 1e-7 // -70 dBFS: digital silence has no level to compare with
-		most  = 1e-4 // -40 dBFS: a quiet voice
-	)
+// silenceAtMost is a mean square that is no silence even if nothing is quieter: -40 dBFS, a quiet voice.
+const silenceAtMost = 1e-4
+
+// floorOf is the mean square up to which a frame does not stand out: 6 dB above the quietest tenth. Digital silence has no
+// level to compare with: that is -70 dBFS.
+func floorOf(levels []float64) float64 {
+	const above, least = 4, 1e-7
 	sorted := slices.Sorted(slices.Values(levels))
-	return min(most, max(least, above*sorted[len(sorted)/10]))
+	return max(least, above*sorted[len(sorted)/10])
 }
