@@ -406,4 +406,8 @@ TARGET void cpu_tiles_amx(const void *args, int32_t chunk, float *scratch)
 	}
 	_tile_release();
 }
+#else
+#include "cpu.h"
+
+int32_t cpu_amx_permit(void) { return 0; }
 #endif

@@ -211,7 +211,7 @@ static inline const float *cpu_ada_row(const struct cpu_prepare *a, int32_t row)
 	return a->ada && a->rows->slot[row] >= 0 ? a->ada + (int64_t)a->rows->slot[row] * a->k : NULL;
 }
 
-// Asks the system for AMX; 0 if there is none to be had.
+// Asks the system for AMX, which Linux grants to processes that have asked; 0 if there is none to be had.
 int32_t cpu_amx_permit(void);
 
 // The units of a chunk.

@@ -17,11 +17,11 @@ import (
 // isaVariable forces an instruction set.
 const isaVariable = "VOXTRAL_CPU_ISA"
 
-// InstructionSets are the names that VOXTRAL_CPU_ISA takes on this machine, the best last. On arm64 the plain C variant is NEON, as
-// far as the compiler vectorises it.
+// InstructionSets are the names that VOXTRAL_CPU_ISA takes on this machine, the best last. On arm64 generic is NEON already; the
+// others multiply with packed weights in integers.
 func InstructionSets() []string {
 	sets := []string{"generic"}
-	x := &xcpu.X86 // all false on other architectures
+	x, a := &xcpu.X86, &xcpu.ARM64 // all false on other architectures
 	if x.HasAVX2 && x.HasFMA && x.HasF16C {
 		sets = append(sets, "avx2")
 		if x.HasAVXVNNI {
@@ -35,6 +35,12 @@ func InstructionSets() []string {
 					sets = append(sets, "amx")
 				}
 			}
+		}
+	}
+	if a.HasASIMDDP {
+		sets = append(sets, "neon-dotprod")
+		if a.HasI8MM {
+			sets = append(sets, "neon-i8mm")
 		}
 	}
 	return sets

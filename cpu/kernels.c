@@ -9,28 +9,31 @@
 	void cpu_attention_##isa(const void *, int32_t, float *); \
 	void cpu_dequant_##isa(float *, const struct cpu_weight *, int32_t)
 
-#define TABLE(name, isa, ...) \
+#define TABLE(label, name, isa, ...) \
 	static const struct cpu_kernels name = { \
-		#name, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa, {__VA_ARGS__}}
+		label, cpu_linear_##isa, cpu_rmsnorm_##isa, cpu_attention_##isa, cpu_dequant_##isa, {__VA_ARGS__}}
 
 FLOATS(generic);
-TABLE(generic, generic, 0);
-#if defined(__x86_64__)
-#define INTEGER(name, isa, bytes) \
+TABLE("generic", generic, generic, 0);
+#define INTEGER(label, name, isa, columns, bytes) \
 	void cpu_prepare_##name(const void *, int32_t, float *); \
 	void cpu_integer_##name(const void *, int32_t, float *); \
-	TABLE(name, isa, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, 2 * bytes, 4 * bytes, 0, 0, 0)
+	TABLE(label, name, isa, cpu_prepare_##name, cpu_integer_##name, CPU_TILE, 1, columns, bytes, 0, 0, 0)
+#if defined(__x86_64__)
 FLOATS(avx2);
 FLOATS(avx512);
-INTEGER(avx2, avx2, 32);
-INTEGER(avxvnni, avx2, 32);
-INTEGER(avx512, avx512, 64);
-INTEGER(avx512vnni, avx512, 64);
+INTEGER("avx2", avx2, avx2, 64, 128);
+INTEGER("avxvnni", avxvnni, avx2, 64, 128);
+INTEGER("avx512", avx512, avx512, 128, 256);
+INTEGER("avx512vnni", avx512vnni, avx512, 128, 256);
 #if defined(__linux__)
 void cpu_prepare_amx(const void *, int32_t, float *);
 void cpu_tiles_amx(const void *, int32_t, float *);
-TABLE(amx, avx512, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 4 * 576, 1024, 128, 2 * 576);
+TABLE("amx", amx, avx512, cpu_prepare_amx, cpu_tiles_amx, 32, 16, 128, 4 * 576, 1024, 128, 2 * 576);
 #endif
+#elif defined(__aarch64__)
+INTEGER("neon-dotprod", neon_dotprod, generic, 128, 144);
+INTEGER("neon-i8mm", neon_i8mm, generic, 128, 144);
 #endif
 
 static const struct cpu_kernels *const tables[] = {
@@ -43,6 +46,9 @@ static const struct cpu_kernels *const tables[] = {
 #if defined(__linux__)
 	&amx,
 #endif
+#elif defined(__aarch64__)
+	&neon_dotprod,
+	&neon_i8mm,
 #endif
 };
 

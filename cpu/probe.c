@@ -1,13 +1,8 @@
 // What the processor can do at best: reading memory in a stream, and each instruction for dot products with nothing but
 // registers. Kernels are measured against these.
-#define _GNU_SOURCE
 #include "probe.h"
 
 #include <string.h>
-#if defined(__linux__) && defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -172,15 +167,4 @@ const struct cpu_probe_op *cpu_find_probe(const char *name)
 		if (ops[i].name && !strcmp(ops[i].name, name))
 			return &ops[i];
 	return NULL;
-}
-
-// Linux saves the tiles of those processes only that have asked.
-int cpu_probe_tiles(void)
-{
-#if defined(__linux__) && defined(__x86_64__)
-	enum { REQUEST = 0x1023, TILE_DATA = 18 };
-	return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
-#else
-	return 0;
-#endif
 }

@@ -156,7 +156,7 @@ func (d *Device) inPool(run C.cpu_kernel, args unsafe.Pointer, size uintptr, chu
 // probeNames are the loops that this processor can run.
 func probeNames() []string {
 	x, a := &xcpu.X86, &xcpu.ARM64
-	tiles := x.HasAMXTile && C.cpu_probe_tiles() != 0
+	tiles := x.HasAMXTile && C.cpu_amx_permit() != 0
 	var names []string
 	for _, l := range []struct {
 		name string

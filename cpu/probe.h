@@ -26,7 +26,4 @@ void cpu_probe_fill(const void *args, int32_t chunk, float *scratch);
 // A loop by name; NULL if this build has none of it. Whether the processor can run it is for the caller to know.
 const struct cpu_probe_op *cpu_find_probe(const char *name);
 
-// Asks for the right to use AMX tiles; 0 if there is none.
-int cpu_probe_tiles(void);
-
 #endif

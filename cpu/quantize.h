@@ -23,6 +23,12 @@ TARGET static inline float NAME(quantize)(const float x[CPU_BLOCK], int8_t codes
 #if LEVEL == 2
 	_mm_storeu_si128((__m128i *)codes, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v0 * inverse)));
 	_mm_storeu_si128((__m128i *)(codes + 16), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v1 * inverse)));
+#elif defined(__aarch64__)
+	for (int i = 0; i < CPU_BLOCK; i += 8) {
+		const int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), inverse));
+		const int32x4_t b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4), inverse));
+		vst1_s8(codes + i, vmovn_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))));
+	}
 #else
 	for (int i = 0; i < CPU_BLOCK; i++) {
 		const float shifted = x[i] * inverse + 0x1.8p23f;

@@ -100,7 +100,11 @@ fn vf NAME(v_scale)(vf p, vf t)
 #else // plain C over the compiler's own vectors: SSE2 on amd64, NEON on arm64
 #define TARGET
 #define LANES 4
+#if defined(__aarch64__) // thirty-two registers
+#define BLOCK_ROWS 4
+#else
 #define BLOCK_ROWS 2
+#endif
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t NAME(vi) __attribute__((vector_size(16)));
 typedef uint32_t NAME(vu) __attribute__((vector_size(16)));
@@ -129,6 +133,20 @@ fn NAME(vu) NAME(v_shorts)(const uint8_t *p) // zero-extended
 	return __builtin_convertvector(h, NAME(vu));
 }
 fn vf NAME(v_bf16)(const uint8_t *p) { return (vf)(NAME(v_shorts)(p) << 16); }
+#if defined(__aarch64__)
+fn vf NAME(v_f16)(const uint8_t *p)
+{
+	NAME(half4) h;
+	memcpy(&h, p, sizeof h);
+	return vcvt_f32_f16((float16x4_t)h);
+}
+fn float NAME(half)(const uint8_t *p)
+{
+	__fp16 h;
+	memcpy(&h, p, sizeof h);
+	return h;
+}
+#else
 // The exponent and fraction in a float's place, times the difference of the biases; what then reaches 2¹⁶ is infinite
 // or no number.
 fn vf NAME(v_widen)(NAME(vu) h)
@@ -143,6 +161,7 @@ fn float NAME(half)(const uint8_t *p)
 	memcpy(&h, p, 2);
 	return NAME(v_widen)((NAME(vu)){h})[0];
 }
+#endif
 fn vf NAME(v_int8)(const uint8_t *p)
 {
 	NAME(char4) c;
