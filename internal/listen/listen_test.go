@@ -108,7 +108,7 @@ func (s *script) Close() error       { s.closed = true; return nil }
 func TestAllIsHeard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []float32 {
-			return slices.Repeat([]float32{float32(rapid.IntRange(-9, 9).Draw(t, "value")) / 10}, rapid.IntRange(1, 40000).Draw(t, "samples"))
+			return slices.Repeat([]float32{float32(rapid.IntRange(-9, 9).Draw(t, "value")) / 10}, rapid.IntRange(1, 20000).Draw(t, "samples"))
 		}), 0, 8).Draw(t, "pieces")
 		all := join(pieces...)
 		var tapped []float32

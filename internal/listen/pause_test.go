@@ -20,7 +20,7 @@ func TestRestartsInPauses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		noise := rapid.SampledFrom([]float64{0, 0.0005, 0.003}).Draw(t, "noise")
 		var all []float32
-		for range rapid.IntRange(1, 5).Draw(t, "phrases") {
+		for range rapid.IntRange(1, 3).Draw(t, "phrases") {
 			all = append(all, sound(float64(rapid.IntRange(200, 1500).Draw(t, "speech"))/1000, 0.1)...)
 			all = append(all, sound(float64(rapid.IntRange(100, 2000).Draw(t, "silence"))/1000, noise)...)
 		}
