@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -163,44 +162,34 @@ func TestMicrophoneEqualsFile(t *testing.T) {
 	session := newSession(t)
 	pcm, _, _, err := audio.ReadAll(context.Background(), hello, audio.Options{})
 	require.NoError(t, err)
-	var clip atomic.Pointer[[]float32] // at the device's rate
-	at := 0                            // belongs to the callback
+	source, err := capture.NullMicrophone(func([]float32, int) {})(context.Background())
+	require.NoError(t, err)
+	detail := strings.Fields(source.Detail())
+	require.NoError(t, source.Close())
+	rate, err := strconv.Atoi(detail[len(detail)-4])
+	require.NoError(t, err)
+	rs, err := audio.NewResampler(audio.SampleRate, rate)
+	require.NoError(t, err)
+	clip := rs.Flush(rs.Write(nil, pcm))
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	microphone := capture.NullMicrophone(func(block []float32, channels int) {
-		for i := 0; i < len(block) && clip.Load() != nil; i += channels {
-			if at == len(*clip.Load()) {
+		for i := 0; i < len(block); i += channels {
+			if len(clip) == 0 {
 				cancel()
 				return
 			}
 			for c := range channels {
-				block[i+c] = (*clip.Load())[at]
+				block[i+c] = clip[0]
 			}
-			at++
+			clip = clip[1:]
 		}
 	})
 	var captured []float32
 	var events []runtime.Event
 	session.Reset()
 	report, err := listen.Run(ctx, session, listen.Options{
-		MaxLag: time.Minute,
-		Open: func(ctx context.Context) (capture.Source, error) {
-			source, err := microphone(ctx)
-			if err != nil {
-				return nil, err
-			}
-			detail := strings.Fields(source.Detail())
-			rate, err := strconv.Atoi(detail[len(detail)-4])
-			if err != nil {
-				return nil, err
-			}
-			rs, err := audio.NewResampler(audio.SampleRate, rate)
-			if err != nil {
-				return nil, err
-			}
-			resampled := rs.Flush(rs.Write(nil, pcm))
-			clip.Store(&resampled)
-			return source, nil
-		},
+		Open: microphone, MaxLag: time.Minute,
 		Tap:   func(pcm []float32) { captured = append(captured, pcm...) },
 		Heard: func(ev runtime.Event) error { events = append(events, ev); return nil },
 	})
