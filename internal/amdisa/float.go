@@ -76,10 +76,12 @@ func roundBF16(f float32) uint32 {
 	return (b + 0x7fff + b>>16&1) >> 16
 }
 
-// fma32 is the fused multiply-add of single precision: the product is exact in double precision, and where rounding the sum
-// twice could differ from rounding it once (a tie of the second rounding, or a subnormal result) the first rounds to odd.
-func fma32(a, b, c float32) float32 {
-	p := float64(a) * float64(b)
+// fma32 is the fused multiply-add of single precision: the product is exact in double precision.
+func fma32(a, b, c float32) float32 { return addProduct(c, float64(a)*float64(b)) }
+
+// addProduct is c + p rounded once to single precision: where rounding the sum twice could differ from that (a tie of the
+// second rounding, or a subnormal result) the first rounds to odd.
+func addProduct(c float32, p float64) float32 {
 	s := p + float64(c)
 	u := b64(s)
 	if u&0x1fffffff != 0x10000000 && u>>52&0x7ff > 1023-126 {

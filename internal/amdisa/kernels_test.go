@@ -107,19 +107,42 @@ func TestAttentionRow(t *testing.T) {
 // A 16 x 16 product on the matrix unit equals the product in double precision; CDNA, RDNA3 and RDNA4 lay tiles out differently.
 func TestMatrixUnit(t *testing.T) {
 	eachArch(t, "kernels", func(t *testing.T, p *Program) {
-		a, b := normals(1, 256), normals(2, 256)
-		m := NewMachine()
-		c := buffer(t, m, "c", make([]uint32, 256))
-		args := kernarg(buffer(t, m, "a", pack(a)), buffer(t, m, "b", pack(b)), c)
-		require.NoError(t, launch(m, p, "gemm16", 1, p.Kernels["gemm16"].WaveSize, 0, args))
-		for i, got := range words(t, m, c, 256) {
-			var want float64
-			for k := range 16 {
-				want += a[i/16*16+k] * b[k*16+i%16]
+		for kernel, element := range map[string]struct {
+			fromBits func(v uint32) float64
+			toBits   func(v float64) uint32
+		}{
+			"gemm16":      {refWiden, func(v float64) uint32 { return uint32(refHalf(v)) }},
+			"gemm16_bf16": {func(v uint32) float64 { return float64(f32(v << 16)) }, func(v float64) uint32 { return b32(float32(v)) >> 16 }},
+		} {
+			r := random(1)
+			var a, b [256]float64
+			words := func(to *[256]float64) []uint32 {
+				out := make([]uint32, 128)
+				for i := range to {
+					v := element.toBits(r.NormFloat64())
+					to[i] = element.fromBits(v)
+					out[i/2] |= v << (16 * (i % 2))
+				}
+				return out
 			}
-			require.InDelta(t, want, f32(got), 1e-4, "element %d", i)
+			m := NewMachine()
+			args := kernarg(buffer(t, m, "a", words(&a)), buffer(t, m, "b", words(&b)), buffer(t, m, "c", make([]uint32, 256)))
+			require.NoError(t, launch(m, p, kernel, 1, p.Kernels[kernel].WaveSize, 0, args))
+			checkProduct(t, m, le.Uint64(args[16:]), a[:], b[:], 16, kernel)
 		}
 	})
+}
+
+// checkProduct compares F32 [16, 16] at c with a [16, k] times b [k, 16].
+func checkProduct(t *testing.T, m *Machine, c uint64, a, b []float64, k int, what string) {
+	t.Helper()
+	for i, got := range words(t, m, c, 256) {
+		var want float64
+		for j := range k {
+			want += a[i/16*k+j] * b[j*16+i%16]
+		}
+		require.InDelta(t, want, f32(got), 1e-4, "%s: element %d", what, i)
+	}
 }
 
 // Workgroups of several waves that wait for each other meet, phase after phase, and see what the others wrote before; it is a

@@ -9,29 +9,38 @@ import (
 
 // Matrix units: MFMA (CDNA, wave64, one block) and WMMA (RDNA3 and 4, wave32).
 
-// matrixElement decodes element j of a lane's packed operand registers.
+// matrixElement decodes an element of a lane's packed operand registers, exactly.
 type matrixElement struct {
-	bits   int
-	float  func(v uint32) float32
-	signed bool
+	bits  int
+	value func(v uint32) float64
 }
 
+func signedElement(bits int) matrixElement {
+	return matrixElement{bits, func(v uint32) float64 { return float64(int32(v<<(32-bits)) >> (32 - bits)) }}
+}
+
+func unsignedElement(bits int) matrixElement {
+	return matrixElement{bits, func(v uint32) float64 { return float64(v) }}
+}
+
+// matrixElements are by their names in the mnemonics; iu8 and iu4 are signed by a modifier.
 var matrixElements = map[string]matrixElement{
-	"f16": {bits: 16, float: half}, "bf16": {bits: 16, float: func(v uint32) float32 { return bf16(uint16(v)) }},
-	"f32": {bits: 32, float: f32}, "i8": {bits: 8, signed: true}, "iu8": {bits: 8}, "iu4": {bits: 4},
+	"f16":  {16, func(v uint32) float64 { return float64(half(v)) }},
+	"bf16": {16, func(v uint32) float64 { return float64(bf16(uint16(v))) }},
+	"f32":  {32, func(v uint32) float64 { return float64(f32(v)) }},
+	"i8":   signedElement(8), "iu8": unsignedElement(8), "iu4": unsignedElement(4),
 }
 
-func (e matrixElement) raw(w *wave, reg, lane, j int) uint32 {
-	at := j * e.bits
-	return w.v[reg+at/32][lane] >> (at % 32) & uint32(uint64(1)<<e.bits-1)
-}
-
-// integer is the element as an integer, signed or not.
-func (e matrixElement) integer(v uint32, signed bool) int32 {
-	if signed {
-		return int32(v<<(32-e.bits)) >> (32 - e.bits)
+// gather decodes the k elements of each of n rows of A, or columns of B.
+func (t *tile) gather(to []float64, e matrixElement, w *wave, reg, n int) {
+	mask := uint32(uint64(1)<<e.bits - 1)
+	for i := range n {
+		for k := range t.k {
+			lane, j := t.a(i, k)
+			at := j * e.bits
+			to[i*t.k+k] = e.value(w.v[reg+at/32][lane] >> (at % 32) & mask)
+		}
 	}
-	return int32(v)
 }
 
 // tile is the shape of a matrix instruction and where its elements live.
@@ -39,11 +48,13 @@ type tile struct {
 	m, n, k int
 	a       func(i, k int) (lane, j int) // A's row i (B's column i alike), element k
 	d       func(row, col int) (lane, reg int)
-	element matrixElement
+	ea, eb  matrixElement
 	ints    bool
-	sa, sb  bool // integers are signed
 	clamp   bool
 }
+
+// maxElements is the most that an operand holds.
+const maxElements = 1024
 
 var reMFMA = regexp.MustCompile(`^v_mfma_(f32|i32)_(\d+)x(\d+)x(\d+)_?(bf16_1k|bf16|f16|f32|i8)$`)
 
@@ -59,7 +70,7 @@ func buildMFMA(p *Program, in *inst) (func(*wave), error) {
 	if n != 16 && n != 32 || atoi(f[3]) != n || per*64 != k*n || per*e.bits%32 != 0 || in.ops[1].n*32 != per*e.bits {
 		return nil, fmt.Errorf("%s: several blocks are not emulated", in.name)
 	}
-	t := tile{m: n, n: n, k: k, element: e, ints: f[1] == "i32", sa: true, sb: true,
+	t := tile{m: n, n: n, k: k, ea: e, eb: e, ints: f[1] == "i32",
 		a: func(i, k int) (int, int) { return i + n*(k/per), k % per },
 		d: func(row, col int) (int, int) { return col + row/4*16%64, row % 4 }}
 	if n == 32 {
@@ -88,11 +99,17 @@ func buildWMMA(p *Program, in *inst) (func(*wave), error) {
 	if err != nil {
 		return nil, fmt.Errorf("unknown instruction %s", in.name)
 	}
-	t := tile{m: 16, n: 16, k: k, element: matrixElements[parts[4]], ints: parts[2] == "i32", clamp: in.clamp,
+	e := matrixElements[parts[4]]
+	t := tile{m: 16, n: 16, k: k, ea: e, eb: e, ints: parts[2] == "i32", clamp: in.clamp,
 		a: func(i, k int) (int, int) { return i, k },
 		d: func(row, col int) (int, int) { return col + 16*(row%2), row / 2 }}
 	if t.ints {
-		t.sa, t.sb = in.negLo[0] == 1, in.negLo[1] == 1
+		if in.negLo[0] == 1 {
+			t.ea = signedElement(e.bits)
+		}
+		if in.negLo[1] == 1 {
+			t.eb = signedElement(e.bits)
+		}
 	} else if in.clamp || in.negLo != [4]int{} || in.negHi != [4]int{} {
 		return nil, fmt.Errorf("%s: modifiers are not emulated", in.text)
 	}
@@ -110,15 +127,13 @@ func (t tile) build(in *inst, regs int) (func(*wave), error) {
 	if o[0].kind != vectorReg || o[0].n != regs || o[1].kind != vectorReg || o[2].kind != vectorReg {
 		return nil, fmt.Errorf("%s: unexpected operands", in.text)
 	}
+	if max(t.m, t.n)*t.k > maxElements {
+		return nil, fmt.Errorf("%s: more than %d elements", in.text, maxElements)
+	}
 	return func(w *wave) {
-		a, b := make([]uint32, t.m*t.k), make([]uint32, t.n*t.k)
-		for i := range t.m {
-			for k := range t.k {
-				lane, j := t.a(i, k)
-				a[i*t.k+k] = t.element.raw(w, o[1].reg, lane, j)
-				b[i*t.k+k] = t.element.raw(w, o[2].reg, lane, j)
-			}
-		}
+		var a, b [maxElements]float64
+		t.gather(a[:], t.ea, w, o[1].reg, t.m)
+		t.gather(b[:], t.eb, w, o[2].reg, t.n)
 		var d [16]lanes
 		for row := range t.m {
 			for col := range t.n {
@@ -135,21 +150,22 @@ func (t tile) build(in *inst, regs int) (func(*wave), error) {
 	}, nil
 }
 
-func (t *tile) dot(a, b []uint32, c uint32) uint32 {
-	e := &t.element
+// dot is c + a·b. Integers add up exactly; floats are rounded after each product, in the order of k.
+func (t *tile) dot(a, b []float64, c uint32) uint32 {
+	b = b[:len(a)]
 	if !t.ints {
 		sum := f32(c)
 		for k := range a {
-			sum = fma32(e.float(a[k]), e.float(b[k]), sum)
+			sum = addProduct(sum, a[k]*b[k])
 		}
 		return b32(sum)
 	}
-	sum := int64(int32(c))
+	sum := float64(int32(c))
 	for k := range a {
-		sum += int64(e.integer(a[k], t.sa)) * int64(e.integer(b[k], t.sb))
+		sum += a[k] * b[k]
 	}
 	if t.clamp {
-		return saturateS32(sum)
+		return saturateS32(int64(sum))
 	}
-	return uint32(sum)
+	return uint32(int64(sum))
 }

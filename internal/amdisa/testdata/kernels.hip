@@ -60,35 +60,45 @@ extern "C" __global__ void LAUNCH(128) attention_row(const float* q, const float
     o[TID] = acc / sum;
   }
 }
-// c = a b, 16 x 16 times 16 x 16, halves into floats, on the matrix unit where there is one.
-extern "C" __global__ void LAUNCH(64) gemm16(const half_t* a, const half_t* b, float* c) {
-  int l = lane_id(), i = l % 16;
+// c = a b, 16 x 16 times 16 x 16, halves or bf16 into floats, on the matrix unit where there is one.
 #if defined(__GFX9__)
-  half4 x, y;
-  for (int j = 0; j < 4; j++) { x[j] = a[i * 16 + 4 * (l / 16) + j]; y[j] = b[(4 * (l / 16) + j) * 16 + i]; }
-  float4v d = {0, 0, 0, 0};
-  d = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, d, 0, 0, 0);
-  for (int r = 0; r < 4; r++) c[(4 * (l / 16) + r) * 16 + i] = d[r];
+#define GEMM(name, X, mfma, wmma11, wmma12, WIDEN) extern "C" __global__ void LAUNCH(64) name(const X* a, const X* b, float* c) { \
+  int l = lane_id(), i = l % 16; \
+  typedef X vector __attribute__((ext_vector_type(4))); \
+  vector x, y; \
+  for (int j = 0; j < 4; j++) { x[j] = a[i * 16 + 4 * (l / 16) + j]; y[j] = b[(4 * (l / 16) + j) * 16 + i]; } \
+  float4v d = {0, 0, 0, 0}; \
+  d = mfma(x, y, d, 0, 0, 0); \
+  for (int r = 0; r < 4; r++) c[(4 * (l / 16) + r) * 16 + i] = d[r]; }
 #elif defined(__GFX11__)
-  half16 x, y;
-  for (int j = 0; j < 16; j++) { x[j] = a[i * 16 + j]; y[j] = b[j * 16 + i]; }
-  float8v d = {0, 0, 0, 0, 0, 0, 0, 0};
-  d = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, y, d);
-  for (int r = 0; r < 8; r++) c[(2 * r + l / 16) * 16 + i] = d[r];
+#define GEMM(name, X, mfma, wmma11, wmma12, WIDEN) extern "C" __global__ void LAUNCH(64) name(const X* a, const X* b, float* c) { \
+  int l = lane_id(), i = l % 16; \
+  typedef X vector __attribute__((ext_vector_type(16))); \
+  vector x, y; \
+  for (int j = 0; j < 16; j++) { x[j] = a[i * 16 + j]; y[j] = b[j * 16 + i]; } \
+  float8v d = {0, 0, 0, 0, 0, 0, 0, 0}; \
+  d = wmma11(x, y, d); \
+  for (int r = 0; r < 8; r++) c[(2 * r + l / 16) * 16 + i] = d[r]; }
 #elif defined(__GFX12__)
-  half8 x, y;
-  for (int j = 0; j < 8; j++) { x[j] = a[i * 16 + 8 * (l / 16) + j]; y[j] = b[(8 * (l / 16) + j) * 16 + i]; }
-  float8v d = {0, 0, 0, 0, 0, 0, 0, 0};
-  d = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, y, d);
-  for (int r = 0; r < 8; r++) c[(r + 8 * (l / 16)) * 16 + i] = d[r];
+#define GEMM(name, X, mfma, wmma11, wmma12, WIDEN) extern "C" __global__ void LAUNCH(64) name(const X* a, const X* b, float* c) { \
+  int l = lane_id(), i = l % 16; \
+  typedef X vector __attribute__((ext_vector_type(8))); \
+  vector x, y; \
+  for (int j = 0; j < 8; j++) { x[j] = a[i * 16 + 8 * (l / 16) + j]; y[j] = b[(8 * (l / 16) + j) * 16 + i]; } \
+  float8v d = {0, 0, 0, 0, 0, 0, 0, 0}; \
+  d = wmma12(x, y, d); \
+  for (int r = 0; r < 8; r++) c[(r + 8 * (l / 16)) * 16 + i] = d[r]; }
 #else
-  for (int e = l; e < 256; e += WAVE) {
-    float s = 0.f;
-    for (int k = 0; k < 16; k++) s += (float)a[e / 16 * 16 + k] * (float)b[k * 16 + e % 16];
-    c[e] = s;
-  }
+#define GEMM(name, X, mfma, wmma11, wmma12, WIDEN) extern "C" __global__ void LAUNCH(64) name(const X* a, const X* b, float* c) { \
+  for (int e = lane_id(); e < 256; e += WAVE) { \
+    float s = 0.f; \
+    for (int k = 0; k < 16; k++) s += WIDEN(a[e / 16 * 16 + k]) * WIDEN(b[k * 16 + e % 16]); \
+    c[e] = s; } }
 #endif
-}
+#define FROM_HALF(v) ((float)(v))
+#define FROM_BF16(v) F((u32)(u16)(v) << 16)
+GEMM(gemm16, half_t, __builtin_amdgcn_mfma_f32_16x16x16f16, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12, FROM_HALF)
+GEMM(gemm16_bf16, short, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12, FROM_BF16)
 // All workgroups wait for each other, phase after phase: a phase reads what the next workgroup wrote in the one before.
 static __device__ void meet(u32* arrived, u32 target) {
   barrier();
