@@ -3,22 +3,29 @@ package decoder
 // A Drafter guesses the tokens that come next, so that a run of positions can be verified in one step. It never changes a
 // token, only how many steps they take: every guess is checked by the model.
 //
-// It knows two things. Habits: what followed the same recent tokens before, and how long pad runs last. And hints: the
-// rows of the step before that were rejected had heard the right audio after the wrong token, so what they said is
-// often right about when the next word comes, sometimes about the word.
+// It knows two things. Habits: what followed the same recent tokens before, and how long pad runs last. And hints: rows
+// that were rejected had heard the right audio after the wrong token, so what they said is often right about when the next
+// word comes, sometimes about the word, the more so if the tokens before it come true after all.
 type Drafter struct {
 	pad    int32
-	word   int32   // the marker that opens a word
-	cost   float64 // what one more row adds to a step, in steps
+	word   int32 // the marker that opens a word
 	habits map[context]*guess
-	trust  [3][3][2]rate // of hints: kind of the token before, kind of the hint, whether the hint's row had that very token
-	hints  []Hint
+	trust  map[bearing]*rate
+	hints  [][]Hint // by how many tokens ahead, the latest first
 	tail   tail
 }
 
-// Hint is what a rejected row was given and what it said.
+// Hint is what a rejected row was given after which token, and what it said.
 type Hint struct {
-	In, Out int32
+	Before, In, Out int32
+}
+
+// bearing is what the trust in a hint depends on.
+type bearing struct {
+	last, out int8 // kinds of the token before and of the hint
+	match     int8 // how many of the two tokens before are those that the hint's row had
+	age       int8 // 1 if there is a later hint
+	agrees    bool // with habit
 }
 
 // tail is the end of a token sequence, as far as guessing looks back.
@@ -49,20 +56,31 @@ const (
 	padPrior   = 0.5 // belief in one more pad, before anything was seen
 	textPrior  = 0.1 // belief in any other habit, before anything was seen
 	hintPrior  = 0.5 // belief in a hint
+	hintsKept  = 3   // of a position
 	priorTries = 2   // weight of those beliefs
 )
 
-// NewDrafter returns a drafter. cost is what one more row adds to a step, as a fraction of a step of one row; a guess is
-// worth making while the chance that it is reached and right exceeds it.
-func NewDrafter(pad, word int32, cost float64) *Drafter {
-	return &Drafter{pad: pad, word: word, cost: cost, habits: map[context]*guess{}}
+// NewDrafter returns a drafter.
+func NewDrafter(pad, word int32) *Drafter {
+	return &Drafter{pad: pad, word: word, habits: map[context]*guess{}, trust: map[bearing]*rate{}}
 }
 
 // Restart forgets the end of the sequence but keeps what was learned.
-func (d *Drafter) Restart() { d.tail, d.hints = tail{}, d.hints[:0] }
+func (d *Drafter) Restart() { d.tail, d.hints = tail{}, nil }
 
 // Observe adds an output to the sequence and learns from it.
 func (d *Drafter) Observe(token int32) {
+	if len(d.hints) > 0 {
+		habit, _ := d.next(d.tail)
+		for age, h := range d.hints[0] {
+			b := d.bearing(d.tail, h, age, habit)
+			if d.trust[b] == nil {
+				d.trust[b] = &rate{}
+			}
+			d.trust[b].count(h.Out == token)
+		}
+		d.hints = d.hints[1:]
+	}
 	for _, ctx := range d.contexts(d.tail) {
 		g := d.habits[ctx]
 		switch {
@@ -70,39 +88,47 @@ func (d *Drafter) Observe(token int32) {
 			d.habits[ctx] = &guess{token: token, rate: rate{hits: 1, tries: 1}}
 			continue
 		case g.token != token && g.hits < g.tries/4: // the newcomer takes over
-			*g = guess{token: token, rate: rate{hits: 1, tries: 2}}
+			*g = guess{token: token, rate: rate{hits: 1, tries: min(g.tries+1, 12)}}
 			continue
 		}
 		g.count(g.token == token)
 	}
-	if len(d.hints) > 0 {
-		d.trustIn(d.tail, d.hints[0]).count(d.hints[0].Out == token)
-		d.hints = d.hints[1:]
-	}
 	d.tail = d.tail.push(token, d.pad)
 }
 
-// Hints replaces what is known about the coming tokens: hints[i] is about the i-th from now.
-func (d *Drafter) Hints(hints []Hint) { d.hints = hints }
+// Hints adds to what is known about the coming tokens: hints[i] is about the i-th from now.
+func (d *Drafter) Hints(hints []Hint) {
+	for i, h := range hints {
+		if i == len(d.hints) {
+			d.hints = append(d.hints, nil)
+		}
+		old := d.hints[i]
+		d.hints[i] = append([]Hint{h}, old[:min(len(old), hintsKept-1)]...)
+	}
+}
 
-// Draft fills dst with guesses for the tokens after the sequence and returns how many are worth verifying.
-func (d *Drafter) Draft(dst []int32) int {
-	t, chance := d.tail, 1.0
+// Draft fills dst with guesses for the tokens after the sequence, and chance, which is as long, with how likely each is to be
+// reached and right.
+func (d *Drafter) Draft(dst []int32, chance []float64) {
+	t, all := d.tail, 1.0
 	for n := range dst {
-		token, p := d.next(t)
+		habit, p := d.next(t)
+		token := habit
 		if n < len(d.hints) {
-			if q := d.trustIn(t, d.hints[n]).believe(hintPrior); q > p {
-				token, p = d.hints[n].Out, q
+			for age, h := range d.hints[n] {
+				q := hintPrior
+				if r := d.trust[d.bearing(t, h, age, habit)]; r != nil {
+					q = r.believe(hintPrior)
+				}
+				if q > p {
+					token, p = h.Out, q
+				}
 			}
 		}
-		chance *= p
-		if chance <= d.cost {
-			return n
-		}
-		dst[n] = token
+		all *= p
+		dst[n], chance[n] = token, all
 		t = t.push(token, d.pad)
 	}
-	return len(dst)
 }
 
 // next is the habit of the most trusted context of a tail, and its chance.
@@ -128,16 +154,18 @@ func (d *Drafter) prior(token int32) float64 {
 	return textPrior
 }
 
-// trustIn is the record of hints like h after a tail like t.
-func (d *Drafter) trustIn(t tail, h Hint) *rate {
-	same := 0
+func (d *Drafter) bearing(t tail, h Hint, age int, habit int32) bearing {
+	b := bearing{last: d.kind(t.last), out: d.kind(h.Out), age: int8(min(age, 1)), agrees: h.Out == habit}
 	if h.In == t.last {
-		same = 1
+		b.match++
+		if h.Before == t.before {
+			b.match++
+		}
 	}
-	return &d.trust[d.kind(t.last)][d.kind(h.Out)][same]
+	return b
 }
 
-func (d *Drafter) kind(token int32) int {
+func (d *Drafter) kind(token int32) int8 {
 	switch token {
 	case d.pad:
 		return 0

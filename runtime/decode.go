@@ -11,50 +11,57 @@ import (
 )
 
 // runDecoder catches up with the encoder: the prompt as soon as all of its audio is there, then position by position, or
-// several where the audio is there and the tokens can be guessed.
-func (s *Session) runDecoder() error {
+// several where the audio is there and the tokens can be guessed. If more audio is at hand it leaves off where a run would be
+// cut short by the want of it.
+func (s *Session) runDecoder(more bool) error {
 	for !s.ended {
-		d, rows := &s.prefill, s.schedule.PromptLen()
+		d, rows, length := &s.prefill, s.schedule.PromptLen(), -1
 		if s.decoded > 0 {
-			d, rows = s.draft(s.encoded - s.decoded)
+			ready := s.encoded - s.decoded
+			if more && !s.opt.NoSpeculation && ready < longestRun {
+				return nil
+			}
+			length = s.draft(ready)
+			d, rows = &s.runs[length], runRows[length]
 		}
-		if rows == 0 || s.decoded+rows > s.encoded {
+		if s.decoded+rows > s.encoded {
 			return nil
 		}
 		if limit := s.engine.model.Config.Decoder.MaxPositions; s.decoded+rows > limit {
 			return fmt.Errorf("runtime: the audio is longer than the model's %d positions (%v): split it", limit, time.Duration(limit)*decoder.TickDuration)
 		}
-		began := time.Now()
+		began, first := time.Now(), s.decoded
 		if err := d.run(s, d.clock.At(s.decoded), s.decoded); err != nil {
 			return fmt.Errorf("runtime: position %d: %w", s.decoded, err)
 		}
 		if err := s.accept(d, rows); err != nil {
 			return err
 		}
-		s.stats.decoderRun(rows, time.Since(began), d == &s.prefill)
+		took := time.Since(began)
+		s.stats.decoderRun(rows, took, length < 0)
+		if length >= 0 {
+			s.engine.pace.Ran(length, s.decoded-first, took)
+		}
 	}
 	return nil
 }
 
-// draft sets up the step after the prompt: the latest token, then guesses, for at most ready positions.
-func (s *Session) draft(ready int) (*decodeStep, int) {
+// draft sets up the step after the prompt, for at most ready positions: the latest token, then guesses. It returns which of
+// runs that is.
+func (s *Session) draft(ready int) int {
 	limit := s.engine.model.Config.Decoder.MaxPositions - s.decoded
-	if ready = min(ready, max(limit, 1)); ready == 0 {
-		return nil, 0
-	}
+	ahead := max(min(ready, limit, longestRun)-1, 0)
 	var guesses [longestRun - 1]int32
-	n := 1
-	if !s.opt.NoSpeculation {
-		n += s.drafter.Draft(guesses[:min(ready, longestRun)-1])
+	length := 0
+	if !s.opt.NoSpeculation && ahead > 0 {
+		var chance [longestRun - 1]float64
+		s.drafter.Draft(guesses[:ahead], chance[:ahead])
+		length = s.engine.pace.Best(chance[:ahead])
 	}
-	i := len(runRows) - 1
-	for runRows[i] > n {
-		i--
-	}
-	d := &s.runs[i]
-	d.clock.Tokens()[0] = s.token
-	copy(d.clock.Tokens()[1:], guesses[:])
-	return d, runRows[i]
+	tokens := s.runs[length].clock.Tokens()
+	tokens[0] = s.token
+	copy(tokens[1:], guesses[:])
+	return length
 }
 
 // accept reads a step's outputs and keeps those whose inputs were right: the first, and each one after it as long as the
@@ -75,7 +82,7 @@ func (s *Session) accept(d *decodeStep, rows int) error {
 		if i > 0 && d.clock.Tokens()[i] != ids[i-1] {
 			hints := make([]decoder.Hint, 0, len(ids)-i)
 			for j := i; j < len(ids); j++ {
-				hints = append(hints, decoder.Hint{In: d.clock.Tokens()[j], Out: ids[j]})
+				hints = append(hints, decoder.Hint{Before: d.clock.Tokens()[j-1], In: d.clock.Tokens()[j], Out: ids[j]})
 			}
 			s.drafter.Hints(hints)
 			return nil

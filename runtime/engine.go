@@ -23,6 +23,7 @@ type Engine struct {
 	dec   *decoder.Weights
 	// halfKV keeps keys and values in F16: beside quantised weights only, whose error is far larger.
 	halfKV bool
+	pace   *decoder.Pace // of decoder steps by runRows
 
 	mu  sync.Mutex
 	ada map[int][]float32 // by delay in ticks: F32 [Layers, Dim]
@@ -43,7 +44,7 @@ func Open(m *models.Model, dev device.Device) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runtime: %s: %w", m.Name, err)
 	}
-	return &Engine{dev: dev, model: m, enc: enc, dec: dec, halfKV: wq.Format.Grouped(), ada: map[int][]float32{}}, nil
+	return &Engine{dev: dev, model: m, enc: enc, dec: dec, halfKV: wq.Format.Grouped(), pace: decoder.NewPace(runRows[:]), ada: map[int][]float32{}}, nil
 }
 
 // Model is the model that the engine runs.

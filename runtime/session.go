@@ -44,10 +44,6 @@ var runRows = [...]int{1, 2, 3, 4, 6, longestRun}
 
 const longestRun = 8
 
-// rowCost is what one more position adds to a decoder step, in steps of one: little, since reading the weights
-// dominates. It only decides how daring the guesses are.
-const rowCost = 0.04
-
 // Session transcribes one stream. It must be used by one goroutine at a time.
 type Session struct {
 	engine   *Engine
@@ -178,7 +174,7 @@ func (s *Session) allocate() (err error) {
 	s.schedule.Prompt(s.prefill.clock.Tokens())
 	t := e.model.Tokenizer
 	s.text = t.NewDetokenizer()
-	s.drafter = decoder.NewDrafter(int32(t.StreamingPad), int32(t.StreamingWord), rowCost)
+	s.drafter = decoder.NewDrafter(int32(t.StreamingPad), int32(t.StreamingWord))
 	return nil
 }
 
@@ -330,7 +326,7 @@ func (s *Session) advance(pcm []float32) error {
 				}
 			}
 		}
-		if s.err = s.runDecoder(); s.err != nil {
+		if s.err = s.runDecoder(len(pcm) > 0); s.err != nil {
 			return s.err
 		}
 	}
