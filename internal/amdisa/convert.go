@@ -45,6 +45,7 @@ func init() {
 		vector(vectorOp{n: 2, in: in, out: fmtPacked, integers: true, run: lift(func(a, b, _ u) u { return f(a, b) })}, names...)
 	}
 	two(fmtFloat, packTowardsZero, "v_cvt_pkrtz_f16_f32", "v_cvt_pk_rtz_f16_f32")
+	two(fmtFloat, func(a, b u) u { return toHalf(float64(f32(a))) | toHalf(float64(f32(b)))<<16 }, "v_cvt_pk_f16_f32")
 	two(fmtFloat, func(a, b u) u { return toBF16(f32(a)) | toBF16(f32(b))<<16 }, "v_cvt_pk_bf16_f32")
 	two(fmtBits, func(a, b u) u { return saturateS16(clip16(a)) | saturateS16(clip16(b))<<16 }, "v_cvt_pk_i16_i32")
 	two(fmtBits, func(a, b u) u { return min(a, 0xffff) | min(b, 0xffff)<<16 }, "v_cvt_pk_u16_u32")

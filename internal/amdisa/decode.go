@@ -217,6 +217,10 @@ func (in *inst) leftover() error {
 	for key, v := range in.mods {
 		switch key {
 		case "glc", "sc0", "sc1", "th", "scope": // coherence, read by the memory families
+		case "bitop3":
+			if in.name != "v_bitop3_b32" {
+				return fmt.Errorf("%s: modifier %s is not emulated", in.name, key)
+			}
 		case "offset0", "offset1", "offen", "offset":
 			if !strings.HasPrefix(in.name, "ds_") && !strings.HasPrefix(in.name, "buffer_") {
 				return fmt.Errorf("%s: modifier %s is not emulated", in.name, key)

@@ -28,6 +28,36 @@ func objdump() (string, error) {
 
 var reInst = regexp.MustCompile(`^\t(\S+)(.*?)\s*// ([0-9A-F]+): ([0-9A-F ]+)`)
 
+// line is one instruction as llvm-objdump prints it.
+type line struct {
+	mnemonic, rest string
+	pc             uint64
+	encoding       string // its words in hexadecimal
+}
+
+func dump(tool, file string, options ...string) (lines []line, err error) {
+	out, err := exec.Command(tool, append(options, "-d", file)...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return nil, fmt.Errorf("%s: %w: %s", tool, err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("%s: %w", tool, err)
+	}
+	for text := range strings.Lines(string(out)) {
+		m := reInst.FindStringSubmatch(text)
+		if m == nil || m[1] == "s_code_end" {
+			continue
+		}
+		pc, err := strconv.ParseUint(m[3], 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("disassembly: address in %q", strings.TrimSpace(text))
+		}
+		lines = append(lines, line{m[1], m[2], pc, m[4]})
+	}
+	return lines, nil
+}
+
 // disassemble fills p.code, indexed by the instruction's word from p.text.
 func (p *Program) disassemble(raw []byte) error {
 	tool, err := objdump()
@@ -39,50 +69,31 @@ func (p *Program) disassemble(raw []byte) error {
 		return fmt.Errorf("disassembly: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // the system cleans its temporary folder anyway
-	_, err = file.Write(raw)
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err = file.Close(); err != nil {
 		return fmt.Errorf("disassembly: %w", err)
 	}
-	args := []string{"-d"}
-	if p.gfx == 0x950 { // llvm-19 does not know it; its shared instructions are gfx942's
-		if exec.Command(tool, "-d", "--mcpu=gfx950", "/dev/null").Run() != nil {
-			args = append(args, "--mcpu=gfx942")
-		}
-	}
-	out, err := exec.Command(tool, append(args, file.Name())...).Output()
+	lines, err := p.listing(tool, file.Name(), raw)
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return fmt.Errorf("%s: %w: %s", tool, err, exit.Stderr)
-		}
-		return fmt.Errorf("%s: %w", tool, err)
+		return err
 	}
 	known := map[string]*inst{} // by encoding: operands do not depend on the place, but for pc-relative ones
 	var list []*inst
-	for line := range strings.Lines(string(out)) {
-		m := reInst.FindStringSubmatch(line)
-		if m == nil || m[1] == "s_code_end" {
-			continue
-		}
-		pc, err := strconv.ParseUint(m[3], 16, 64)
-		if err != nil || pc >= uint64(len(p.image)) {
-			return fmt.Errorf("disassembly: address in %q", strings.TrimSpace(line))
-		}
-		words := strings.Fields(m[4])
+	for _, l := range lines {
+		words := strings.Fields(l.encoding)
 		first, err := strconv.ParseUint(words[0], 16, 64)
-		if err != nil {
-			return fmt.Errorf("disassembly: encoding in %q", strings.TrimSpace(line))
+		if err != nil || l.pc >= uint64(len(p.image)) {
+			return fmt.Errorf("disassembly: %q at %#x", l.encoding, l.pc)
 		}
-		in := known[m[4]]
+		in := known[l.encoding]
 		if in == nil {
-			in = parse(m[1], m[2])
+			in = parse(l.mnemonic, l.rest)
 			in.word = uint32(first)
-			in.text = strings.TrimSpace(m[1] + m[2])
+			in.text = strings.TrimSpace(l.mnemonic + l.rest)
 			in.words = len(words)
-			known[m[4]] = in
+			known[l.encoding] = in
 		}
 		placed := *in
-		placed.pc = pc
+		placed.pc = l.pc
 		list = append(list, &placed)
 	}
 	if len(list) == 0 {

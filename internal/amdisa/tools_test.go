@@ -66,6 +66,13 @@ func compile(t *testing.T, source, arch string) *Program {
 // that a code object has.
 func assemble(t *testing.T, arch string, wave int, body string) *Program {
 	t.Helper()
+	p, err := Load(arch, assembleRaw(t, arch, wave, body))
+	require.NoError(t, err)
+	return p
+}
+
+func assembleRaw(t *testing.T, arch string, wave int, body string) []byte {
+	t.Helper()
 	mc, ld := tool(t, "llvm-mc-19", "llvm-mc"), tool(t, "ld.lld-19", "ld.lld")
 	if _, err := objdump(); err != nil {
 		missing(t, err)
@@ -94,9 +101,7 @@ func assemble(t *testing.T, arch string, wave int, body string) *Program {
 	require.NoError(t, err, "%s", msg)
 	raw, err := os.ReadFile(out)
 	require.NoError(t, err)
-	p, err := Load(arch, raw)
-	require.NoError(t, err)
-	return p
+	return raw
 }
 
 // buffer is device memory holding words.
