@@ -79,16 +79,15 @@ func (p *planner) attention(o *device.Attention) error {
 	if p.laying && !slices.Contains(p.e.dev.attention, choice) {
 		p.e.dev.attention = append(p.e.dev.attention, choice)
 	}
-	rest := params{}.ptr(p.e.ptr(o.QKV), p.e.mem[o.K.Mem], p.e.mem[o.V.Mem], slot, pos).
-		int(s.KVHeads, o.K.Cap, s.Window).float(float32(s.Scale()))
+	y := p.e.ptr(o.Y)
+	in := []Ptr{p.e.ptr(o.QKV), p.e.mem[o.K.Mem], p.e.mem[o.V.Mem], slot, pos}
+	shape := params{}.int(s.KVHeads, o.K.Cap, s.Window).float(float32(s.Scale()))
+	split := append(params{}.ptr(y, p.part, p.tickets).ptr(in...), shape...).int(choice.Splits)
+	grid := [3]int{choice.Splits, s.KVHeads, rows}
+	p.mayJoin(&phase{kind: phaseAttention, grid: grid, spec: s, half: o.K.Half, args: func(int) params { return split }})
 	if choice.Splits == 1 {
-		a := append(params{}.ptr(p.e.ptr(o.Y)), rest...)
+		a := append(params{}.ptr(y).ptr(in...), shape...)
 		return p.add(m, "attention", [3]int{s.KVHeads, rows, 1}, mvWaves*p.wave(), 0, a)
 	}
-	a := append(params{}.ptr(p.part), rest...).int(choice.Splits)
-	if err := p.add(m, "attention_split", [3]int{choice.Splits, s.KVHeads, rows}, mvWaves*p.wave(), 0, a); err != nil {
-		return err
-	}
-	a = params{}.ptr(p.e.ptr(o.Y), p.part, slot).int(s.QHeads, choice.Splits)
-	return p.add(m, "attention_merge", [3]int{s.QHeads, rows, 1}, max(s.HeadDim, p.wave()), 0, a)
+	return p.add(m, "attention_split", grid, mvWaves*p.wave(), 0, split)
 }

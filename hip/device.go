@@ -1,6 +1,7 @@
 package hip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -18,6 +19,7 @@ type Device struct {
 	driver Driver
 	gpu    GPU
 	sdpa   SDPA
+	step   Step
 
 	mu        sync.Mutex // a Context takes one call at a time
 	x         Context
@@ -36,16 +38,45 @@ type Usage struct {
 	Pinned  int64 // the host's memory, which the GPU reads and writes in place
 }
 
+// Options are choices of Open; empty fields stand for auto.
+type Options struct {
+	SDPA SDPA
+	Step Step
+}
+
+// Step is the policy by which a step is launched.
+type Step string
+
+// Policies.
+const (
+	StepAuto    Step = "auto"    // whole on NVIDIA; kernels on AMD
+	StepKernels Step = "kernels" // a kernel for each op, recorded as a graph
+	StepWhole   Step = "whole"   // most of a step as one kernel, whose blocks wait for each other
+)
+
+// Steps are all policies.
+func Steps() []Step { return []Step{StepAuto, StepKernels, StepWhole} }
+
 // Open starts using a GPU and runs a self-test on it: a device that computes wrongly is refused.
-func Open(d Driver, index int, choice SDPA) (*Device, error) {
-	if !slices.Contains(SDPAs(), choice) {
-		return nil, fmt.Errorf("hip: attention %q: use auto, standard or splitk", choice)
+func Open(d Driver, index int, o Options) (*Device, error) {
+	o.SDPA, o.Step = cmp.Or(o.SDPA, SDPAAuto), cmp.Or(o.Step, StepAuto)
+	if !slices.Contains(SDPAs(), o.SDPA) {
+		return nil, fmt.Errorf("hip: attention %q: use auto, standard or splitk", o.SDPA)
+	}
+	if !slices.Contains(Steps(), o.Step) {
+		return nil, fmt.Errorf("hip: step %q: use auto, kernels or whole", o.Step)
 	}
 	x, err := d.Open(index)
 	if err != nil {
 		return nil, err
 	}
-	dev := &Device{driver: d, gpu: x.GPU(), sdpa: choice, x: x, modules: map[string]Module{}}
+	dev := &Device{driver: d, gpu: x.GPU(), sdpa: o.SDPA, step: o.Step, x: x, modules: map[string]Module{}}
+	if o.Step == StepAuto {
+		dev.step = StepKernels
+		if dev.cuda() {
+			dev.step = StepWhole
+		}
+	}
 	err = selfTest(dev)
 	dev.attention = nil // of the self-test
 	if err != nil {

@@ -12,6 +12,9 @@ var ErrNoGraphs = errors.New("hip: the GPU library has no graphs")
 // ErrNotTogether says that the library in use cannot promise that all blocks of a grid run at once.
 var ErrNotTogether = errors.New("hip: the GPU library has no cooperative launches")
 
+// errStuck: a kernel's blocks waited for each other in vain.
+var errStuck = errors.New("the blocks of a grid did not all run at once, though the GPU library promised it: use --step kernels")
+
 var (
 	errClosed  = errors.New("hip: the context is closed")
 	errForeign = errors.New("hip: the object belongs to another context or is closed")

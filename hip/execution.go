@@ -21,9 +21,11 @@ type execution struct {
 	rows    rowMemory
 	plain   [][]launch // by op
 	fused   []launch
+	joined  []launch // fused launches with most of them in common kernels; nil: not so
 	graph   Graph
 	eager   bool // a graph could not be recorded
 	ran     int
+	lost    error // what made the state worthless
 	closed  bool
 }
 
@@ -33,6 +35,7 @@ type launch struct {
 	grid, block [3]int
 	lds         int // dynamic, bytes
 	args        params
+	together    bool // all blocks run at once
 }
 
 // params are kernel parameters in order, each at its natural alignment.
@@ -64,12 +67,14 @@ type rowMemory struct {
 	pinned *Pinned
 	ptr    Ptr
 	sets   []rowSet
+	turn   int // where the number of the run lies, in bytes
+	stuck  int // where a kernel says that its blocks did not meet, in the pinned memory
 }
 
 // rowSet is where a set's arrays begin, in bytes.
 type rowSet struct{ slot, pos, token, cos, sin int }
 
-func layRows(p *device.Program) (sets []rowSet, bytes int) {
+func layRows(p *device.Program) (r rowMemory, bytes int) {
 	take := func(elems int) int {
 		at := bytes
 		bytes += (4*elems + 15) / 16 * 16
@@ -77,9 +82,10 @@ func layRows(p *device.Program) (sets []rowSet, bytes int) {
 	}
 	for _, s := range p.Sets {
 		half := s.Rows * s.RotaryDim / 2
-		sets = append(sets, rowSet{slot: take(s.Rows), pos: take(s.Rows), token: take(s.Rows), cos: take(half), sin: take(half)})
+		r.sets = append(r.sets, rowSet{slot: take(s.Rows), pos: take(s.Rows), token: take(s.Rows), cos: take(half), sin: take(half)})
 	}
-	return sets, max(bytes, 16)
+	r.turn, r.stuck = take(1), take(1)
+	return r, bytes
 }
 
 func (r *rowMemory) load(s *device.Step) {
@@ -128,7 +134,7 @@ func (e *execution) build(x Context) (err error) {
 		}
 	}
 	var bytes int
-	e.rows.sets, bytes = layRows(e.prog)
+	e.rows, bytes = layRows(e.prog)
 	if e.rows.pinned, err = x.HostAlloc(bytes); err != nil {
 		return err
 	}
@@ -143,6 +149,7 @@ func (e *execution) build(x Context) (err error) {
 		return err
 	}
 	e.plain, e.fused, err = pl.lay()
+	e.joined = pl.together
 	return err
 }
 
@@ -162,9 +169,12 @@ func (e *execution) Run(s *device.Step) error {
 	if err := e.prog.CheckStep(s); err != nil {
 		return fmt.Errorf("hip: %w", err)
 	}
-	err := e.dev.locked(func(x Context) error {
+	err := e.dev.locked(func(x Context) (err error) {
 		if e.closed {
 			return fmt.Errorf("it is closed")
+		}
+		if e.lost != nil {
+			return e.lost
 		}
 		e.rows.load(s)
 		if s.Trace != nil || s.Profile != nil {
@@ -174,21 +184,32 @@ func (e *execution) Run(s *device.Step) error {
 			e.record(x)
 		}
 		e.ran++
+		binary.LittleEndian.PutUint32(e.rows.pinned.Bytes[e.rows.turn:], uint32(e.ran))
 		if e.graph != nil {
-			if err := e.graph.Launch(); err != nil {
-				return err
-			}
-			return x.Sync()
+			err = e.graph.Launch()
+		} else {
+			err = e.queue(x, e.quickest())
 		}
-		if err := e.queue(x, e.fused); err != nil {
-			return err
+		if err == nil {
+			err = x.Sync()
 		}
-		return x.Sync()
+		if err == nil && binary.LittleEndian.Uint32(e.rows.pinned.Bytes[e.rows.stuck:]) != 0 {
+			e.lost, err = errStuck, errStuck
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("hip: program %s: %w", e.prog.Name, err)
 	}
 	return nil
+}
+
+// quickest is the shortest list of launches that does a run.
+func (e *execution) quickest() []launch {
+	if e.joined != nil {
+		return e.joined
+	}
+	return e.fused
 }
 
 func (e *execution) queue(x Context, list []launch) error {
@@ -201,7 +222,11 @@ func (e *execution) queue(x Context, list []launch) error {
 func launchAll(x Context, list []launch) error {
 	for i := range list {
 		l := &list[i]
-		if err := x.Launch(l.f, l.grid, l.block, l.lds, l.args); err != nil {
+		start := x.Launch
+		if l.together {
+			start = x.LaunchTogether
+		}
+		if err := start(l.f, l.grid, l.block, l.lds, l.args); err != nil {
 			return fmt.Errorf("%s: %w", l.f.Name(), err)
 		}
 	}
@@ -214,7 +239,7 @@ func (e *execution) record(x Context) {
 	defer goruntime.UnlockOSThread()
 	err := x.BeginCapture()
 	if err == nil {
-		err = e.queue(x, e.fused)
+		err = e.queue(x, e.quickest())
 		graph, endErr := x.EndCapture()
 		if err == nil {
 			err = endErr

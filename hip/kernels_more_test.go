@@ -61,7 +61,7 @@ func testHead(t *testing.T, g runner) {
 	list := g.alloc(t, make([]byte, 16*blocks*rows))
 	logits, ids, top := floats(t, g, nans(rows*n)), ints(t, g, make([]int32, rows)), floats(t, g, nans(2*rows))
 	g.load(t, m)
-	g.launch(t, "head_m4", [3]int{blocks, 1, 1}, threads(g, 8), 2*4*w.slabs()*(128+padded(g)), kernelArgs(list, floats(t, g, x), codes, scales,
+	g.launch(t, "head_m4", [3]int{blocks, 1, 1}, threads(g, 8), 4*w.slabs()*stagedBytes(w.format, cuda(g)), kernelArgs(list, floats(t, g, x), codes, scales,
 		floats(t, g, p.gain), uint64(0), uint64(0), logits, rows, k, n, w.tiles(), blocks, w.slabs(), float32(testEps)))
 	g.load(t, a)
 	g.launch(t, "argmax_merge", [3]int{rows, 1, 1}, 256, 0, kernelArgs(ids, top, list, blocks))
@@ -148,7 +148,7 @@ func testMatmul(t *testing.T, g runner) {
 		}
 		w, codes, scales := upload(t, g, &p.d)
 		columns := (rows + 31) / 32
-		split, back := g.alloc(t, make([]byte, 2*columns*32*w.slabs()*(64*slabGroups(f.format)+padded(g)))), floats(t, g, nans(32*columns))
+		split, back := g.alloc(t, make([]byte, 2*columns*32*w.slabs()*(64*slabGroups(f.format)+padded(cuda(g))))), floats(t, g, nans(32*columns))
 		var slot uint64
 		if p.slot != nil {
 			slot = ints(t, g, p.slot)
@@ -228,8 +228,11 @@ func testAttention(t *testing.T, g runner) {
 		for _, splits := range []int{1, 3, 8} {
 			part := floats(t, g, nans(len(slot)*s.QHeads*splits*(s.HeadDim+2)))
 			y := floats(t, g, nans(n))
-			g.launch(t, "attention_split", [3]int{splits, s.KVHeads, len(slot)}, threads(g, 8), 0, kernelArgs(part, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale()), splits))
-			g.launch(t, "attention_merge", [3]int{s.QHeads, len(slot), 1}, max(s.HeadDim, g.wave()), 0, kernelArgs(y, part, slotAt, s.QHeads, splits))
+			tickets := ints(t, g, make([]int32, len(slot)*s.KVHeads))
+			g.launch(t, "attention_split", [3]int{splits, s.KVHeads, len(slot)}, threads(g, 8), 0, kernelArgs(y, part, tickets, qAt, kAt, vAt, slotAt, posAt, s.KVHeads, capRows, s.Window, float32(s.Scale()), splits))
+			left := make([]int32, len(slot)*s.KVHeads)
+			g.read(t, tickets, device.I32Bytes(left))
+			require.Equal(t, make([]int32, len(left)), left, "tickets are given back")
 			got[fmt.Sprintf("split %d", splits)] = readFloats(t, g, y, n)
 		}
 		tol := min(1e-6*(1+c.scale*c.scale), 1e-4) // F32 scores of size a are known to a·2⁻²³ or so, and weights with them

@@ -176,12 +176,10 @@ func tolerance(f device.Format) float64 {
 	return 1e-6
 }
 
-// padded is how many columns of a slab's split activations are padding.
-func padded(g runner) int {
-	if _, cuda := g.(interface{ cuda() }); cuda {
-		return 16
-	}
-	return 8
+// cuda says whether a runner is NVIDIA's.
+func cuda(g runner) bool {
+	_, is := g.(interface{ cuda() })
+	return is
 }
 
 // upload puts a packed weight on the device.
@@ -253,14 +251,19 @@ func runMatvec(t *testing.T, g runner, p *product, entry, outs int, pieces bool)
 	y := floats(t, g, nans(p.m*outs))
 	piece := w.slabs()
 	if pieces { // no more than the smallest unit at a time
-		piece = min(piece, 8*matvecDepth(w.format, entry))
+		switch {
+		case !digits(w.format, cuda(g)):
+			piece = min(piece, mvParts)
+		case entry == 8:
+			piece = min(piece, legColumns/(32*slabGroups(w.format)))
+		}
 	}
 	blocks := max(1, w.tiles()-1)
 	var slot uint64
 	if p.slot != nil {
 		slot = ints(t, g, p.slot)
 	}
-	lds := 2 * entry * piece * (64*slabGroups(w.format) + padded(g))
+	lds := entry * piece * stagedBytes(w.format, cuda(g))
 	g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{blocks, 1, 1}, threads(g, 8), lds, kernelArgs(y, floats(t, g, p.x), codes, scales,
 		optional(t, g, p.gain), optional(t, g, p.ada), slot, optional(t, g, p.bias), optional(t, g, p.residual),
 		p.m, p.d.Cols(), p.d.Rows(), w.tiles(), blocks, piece, float32(testEps), w.half, int(p.act)))
@@ -269,17 +272,6 @@ func runMatvec(t *testing.T, g runner, p *product, entry, outs int, pieces bool)
 	e, at := worst(got, want, scale)
 	require.LessOrEqual(t, e, tolerance(w.format), "m %d, k %d, act %d: element %d, want %g", p.m, p.d.Cols(), p.act, at, want[at])
 	return e
-}
-
-// matvecDepth is how many slabs a wave keeps in flight.
-func matvecDepth(f device.Format, entry int) int {
-	switch {
-	case f == device.Int4:
-		return []int{3, 3, 2, 1}[map[int]int{1: 0, 2: 1, 4: 2, 8: 3}[entry]]
-	case f == device.Int8 && entry == 8:
-		return 2
-	}
-	return 4
 }
 
 // testMatvecRows: a row's product has the same bits whatever rows run beside it.
@@ -296,7 +288,7 @@ func testMatvecRows(t *testing.T, g runner) {
 		var first []float32
 		for _, entry := range []int{8, 4, 2, 1} {
 			y := floats(t, g, nans(8*n))
-			lds := 2 * entry * w.slabs() * (64*slabGroups(w.format) + padded(g))
+			lds := entry * w.slabs() * stagedBytes(w.format, cuda(g))
 			g.launch(t, fmt.Sprintf("matvec_m%d", entry), [3]int{2, 1, 1}, threads(g, 8), lds, kernelArgs(y, floats(t, g, x), codes, scales,
 				floats(t, g, gain), uint64(0), uint64(0), uint64(0), uint64(0), entry, k, n, w.tiles(), 2, w.slabs(), float32(testEps), 0, 0))
 			got := readFloats(t, g, y, entry*n)
@@ -341,7 +333,7 @@ func testQKV(t *testing.T, g runner) {
 		ringBytes := device.RingBytes(slots, capRows, kvdim, half)
 		blank := make([]byte, ringBytes)
 		keys, values := g.alloc(t, blank), g.alloc(t, blank)
-		g.launch(t, "qkv_m4", [3]int{w.tiles(), 1, 1}, threads(g, 8), 2*4*w.slabs()*(256+padded(g)), kernelArgs(y, floats(t, g, p.x), codes, scales,
+		g.launch(t, "qkv_m4", [3]int{w.tiles(), 1, 1}, threads(g, 8), 4*w.slabs()*stagedBytes(w.format, cuda(g)), kernelArgs(y, floats(t, g, p.x), codes, scales,
 			floats(t, g, p.gain), uint64(0), ints(t, g, p.slot), floats(t, g, p.bias), ints(t, g, pos), floats(t, g, cos), floats(t, g, sin), keys, values,
 			rows, k, n, w.tiles(), w.tiles(), w.slabs(), float32(testEps), qdim, kvdim, head, capRows, boolInt(half)))
 		got := readFloats(t, g, y, rows*n)

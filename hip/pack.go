@@ -10,7 +10,7 @@ import (
 )
 
 // The layout that the kernels read: a weight is cut into tiles of 16 rows, a tile into slabs of 1 KiB. A slab is
-// [quarter 4][row 16] of 16 bytes and 32·n columns wide, n = 4 for int4, 2 for int8, 1 for two-byte formats. Quarter q of
+// [half 2][quarter 4][row 8] of 16 bytes, half h with rows 8h..8h+7, and 32·n columns wide, n = 4 for int4, 2 for int8, 1 for two-byte formats. Quarter q of
 // a row holds columns 8q..8q+7 of each group of 32 columns. The eight columns of an int4 group are one word: column 2i in
 // nibble i, column 2i+1 in nibble i+4. Scales are [tile][slab][row 16][n], fewer if several groups share one.
 const (
@@ -111,7 +111,7 @@ func (p *packed) packTile(d *device.WeightDesc, tile int) {
 	for r := range tileRows {
 		row, ok := p.row(tile, r)
 		if !ok {
-			continue // zero codes of int4 stand for −8, but nobody reads such a row's product
+			continue // nobody reads such a row's product
 		}
 		part := 0
 		for row >= d.Parts[part].Rows {
@@ -157,14 +157,14 @@ func (p *packed) packRow(part *device.Part, from, tile, r int) {
 // at is the byte where quarter q of group g of 32 columns lies, for place r of a tile.
 func (p *packed) at(tile, r, g, q int) int {
 	n := slabGroups(p.format)
-	return (tile*p.slabs()+g/n)*slabBytes + (q*tileRows+r)*16 + g%n*16/n
+	return (tile*p.slabs()+g/n)*slabBytes + r/8*512 + q*128 + r%8*16 + g%n*16/n
 }
 
 // int4Word gathers columns 8q..8q+7 of 32 (byte j: column j low, column j+16 high) as the kernels want them.
 func int4Word(in []byte, q int) uint32 {
 	v := binary.LittleEndian.Uint64(in[q%2*8:]) >> (q / 2 * 4)
 	even, odd := v&0x000f000f000f000f, v>>8&0x000f000f000f000f
-	return nibbles(even) | nibbles(odd)<<16
+	return (nibbles(even) | nibbles(odd)<<16) ^ 0x88888888 // stored as code + 8, wanted as four bits of two's complement
 }
 
 // nibbles packs the low nibbles of four 16-bit lanes into 16 bits.

@@ -91,7 +91,7 @@ func (p *packed) dequantize(dst []float32, row int) {
 		at, in := p.at(tile, r, i/32, i%32/8), i%8
 		switch p.format {
 		case device.Int4:
-			dst[i] = float32(int(binary.LittleEndian.Uint32(p.codes[at:])>>(in/2*4+in%2*16)&15) - 8)
+			dst[i] = float32(int(binary.LittleEndian.Uint32(p.codes[at:])>>(in/2*4+in%2*16)&15^8) - 8)
 		case device.Int8:
 			dst[i] = float32(int8(p.codes[at+in]))
 		case device.F16:

@@ -8,14 +8,11 @@ import (
 )
 
 const (
-	narrowRows = 8   // rows that matvec and head take
-	rowThreads = 256 // of a block of the row kernels
-	mvWaves    = 8   // of a block of matvec, head and attention
-	mmWaves    = 4   // of a block of matmul
-	mmRows     = 32  // activation rows of a block of matmul
-	// Dynamic LDS of a matvec block. Beyond it activations pass through in pieces.
-	ldsBudgetCUDA = 72 << 10
-	ldsBudgetAMD  = 52 << 10
+	narrowRows = 8       // rows that matvec and head take
+	rowThreads = 256     // of a block of the row kernels
+	mvWaves    = mvParts // of a block of matvec, head and attention
+	mmWaves    = 4       // of a block of matmul
+	mmRows     = 32      // activation rows of a block of matmul
 )
 
 // planner turns ops into launches. It goes over the program twice: first to collect the modules, then to lay the launches
@@ -29,6 +26,10 @@ type planner struct {
 	split   Ptr // of matmul: activations in halves
 	back    Ptr // and the factor of each row
 	part    Ptr // of split-K attention and of the head
+	tickets Ptr // of split-K attention: 0 between steps
+	// the fused launches that may be phases of a common kernel, by their index in list, and the launches with such kernels
+	phased   map[int]*phase
+	together []launch
 }
 
 func newPlanner(e *execution, x Context) *planner {
@@ -55,7 +56,7 @@ func (p *planner) walk() (plain [][]launch, fused []launch, err error) {
 		}
 		plain = append(plain, p.list)
 	}
-	p.list = nil
+	p.list, p.phased = nil, nil
 	ops := p.e.prog.Ops
 	for i := 0; i < len(ops); {
 		n, err := p.fuse(i)
@@ -70,12 +71,14 @@ func (p *planner) walk() (plain [][]launch, fused []launch, err error) {
 		}
 		i += n
 	}
-	return plain, p.list, nil
+	fused = p.list
+	p.together, err = p.join(fused)
+	return plain, fused, err
 }
 
 // allocate takes the scratch that kernels hand to each other within an op.
 func (p *planner) allocate() (err error) {
-	split, back, part := 0, 0, 0
+	split, back, part, tickets := 0, 0, 0, 0
 	for _, op := range p.e.prog.Ops {
 		switch o := op.(type) {
 		case *device.Linear:
@@ -84,22 +87,26 @@ func (p *planner) allocate() (err error) {
 				return err
 			}
 			columns := (o.X.Rows + mmRows - 1) / mmRows
-			split = max(split, 64*columns*w.slabs()*(2*32*slabGroups(w.format)+p.pad()))
+			split = max(split, 64*columns*w.slabs()*(2*32*slabGroups(w.format)+padded(p.e.dev.cuda())))
 			back = max(back, 4*mmRows*columns)
 			part = max(part, 16*o.X.Rows*w.tiles())
 		case *device.Attention:
 			if a := p.e.dev.attentionOf(o.Spec); a.Splits > 1 {
 				part = max(part, 4*o.Rows.Rows*o.Spec.QHeads*a.Splits*(o.Spec.HeadDim+2))
+				tickets = max(tickets, 4*o.Rows.Rows*o.Spec.KVHeads)
 			}
 		}
 	}
 	for _, s := range []struct {
 		to    *Ptr
 		bytes int
-	}{{&p.split, split}, {&p.back, back}, {&p.part, part}} {
+	}{{&p.split, split}, {&p.back, back}, {&p.part, part}, {&p.tickets, tickets}} {
 		if s.bytes > 0 && err == nil {
 			*s.to, err = p.e.malloc(p.x, s.bytes)
 		}
+	}
+	if tickets > 0 && err == nil {
+		err = p.x.Memset(p.tickets, 0, int64(tickets))
 	}
 	return err
 }
@@ -138,9 +145,9 @@ func (p *planner) set(r *device.RowSet) (slot, pos, token, cos, sin Ptr) {
 
 func (p *planner) wave() int { return p.e.dev.gpu.WaveSize }
 
-// pad is how many halves of padding a row of split activations has.
-func (p *planner) pad() int {
-	if p.e.dev.cuda() {
+// padded is how many halves of padding a row of split activations has.
+func padded(cuda bool) int {
+	if cuda {
 		return 16
 	}
 	return 8

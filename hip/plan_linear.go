@@ -29,6 +29,10 @@ func (p *planner) linear(o *device.Linear, norm *device.RMSNorm) error {
 	}
 	a := params{}.ptr(p.e.ptr(o.Y), in.x, w.codes, w.scales, in.gain, in.ada, in.slot, p.e.ptr(o.Bias), p.e.ptr(o.Residual)).
 		int(o.X.Rows, w.cols, w.rows, w.tiles(), shape.blocks, shape.piece).float(in.eps).int(w.half, int(o.Act))
+	p.mayJoin(&phase{kind: phaseLinear, rows: o.X.Rows, weight: w, args: func(piece int) params {
+		return params{}.ptr(p.e.ptr(o.Y), in.x, w.codes, w.scales, in.gain, in.ada, in.slot, p.e.ptr(o.Bias), p.e.ptr(o.Residual), 0, 0, 0, 0, 0).
+			int(o.X.Rows, w.cols, w.rows, w.tiles(), piece).float(in.eps).int(w.half, int(o.Act), 0, 0, 0, 0, 0)
+	}})
 	return p.add(m, kernel, [3]int{shape.blocks, 1, 1}, mvWaves*p.wave(), lds, a)
 }
 
@@ -79,17 +83,7 @@ func narrow(m int) int {
 type mvShape struct{ blocks, piece int }
 
 func (p *planner) shape(m kernels.Module, kernel string, rows int, w *weight) (s mvShape, lds int, err error) {
-	budget := ldsBudgetAMD
-	if p.e.dev.cuda() {
-		budget = ldsBudgetCUDA
-	}
-	slab := 2 * rows * (2*32*slabGroups(w.format) + p.pad()) // bytes of a slab of activations
-	s.piece = w.slabs()
-	if s.piece*slab > budget {
-		step := mvWaves * depth(w.format, rows)
-		s.piece = max(step, budget/slab/step*step)
-	}
-	lds = s.piece * slab
+	s.piece, lds = p.piece(rows, w)
 	f, err := p.function(m, kernel)
 	if err != nil || f == nil {
 		s.blocks = 1
@@ -106,15 +100,11 @@ func (p *planner) shape(m kernels.Module, kernel string, rows int, w *weight) (s
 	return s, lds, nil
 }
 
-// depth is how many slabs a wave of matvec has in flight, as matvec.h says.
-func depth(f device.Format, rows int) int {
-	switch {
-	case f == device.Int4:
-		return map[int]int{1: 3, 2: 3, 4: 2, 8: 1}[rows]
-	case f == device.Int8 && rows == 8:
-		return 2
-	}
-	return 4
+// piece is how many slabs of activations are in LDS at a time, and their bytes.
+func (p *planner) piece(rows int, w *weight) (slabs, lds int) {
+	cuda := p.e.dev.cuda()
+	slabs = staged(w.format, rows, w.slabs(), cuda)
+	return slabs, rows * slabs * stagedBytes(w.format, cuda)
 }
 
 // fuse queues what can be made of the ops from i on in fewer launches, and says of how many ops; 0 if nothing.
@@ -173,6 +163,11 @@ func (p *planner) qkv(o *device.Linear, norm *device.RMSNorm, r *device.RopeAppe
 	a := params{}.ptr(p.e.ptr(o.Y), in.x, w.codes, w.scales, in.gain, in.ada, slot, p.e.ptr(o.Bias), pos, cos, sin, p.e.mem[r.K.Mem], p.e.mem[r.V.Mem]).
 		int(o.X.Rows, w.cols, w.rows, w.tiles(), shape.blocks, shape.piece).float(in.eps).
 		int(r.Spec.QDim(), r.Spec.KVDim(), r.Spec.HeadDim, r.K.Cap, flag(r.K.Half))
+	p.mayJoin(&phase{kind: phaseLinear, rows: o.X.Rows, weight: w, args: func(piece int) params {
+		return params{}.ptr(p.e.ptr(o.Y), in.x, w.codes, w.scales, in.gain, in.ada, slot, p.e.ptr(o.Bias), 0, pos, cos, sin, p.e.mem[r.K.Mem], p.e.mem[r.V.Mem]).
+			int(o.X.Rows, w.cols, w.rows, w.tiles(), piece).float(in.eps).
+			int(0, actAppend, r.Spec.QDim(), r.Spec.KVDim(), r.Spec.HeadDim, r.K.Cap, flag(r.K.Half))
+	}})
 	return p.add(m, kernel, [3]int{shape.blocks, 1, 1}, mvWaves*p.wave(), lds, a)
 }
 

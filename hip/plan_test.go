@@ -183,12 +183,12 @@ func TestAttentionPolicy(t *testing.T) {
 		{"hip", SDPAAuto, decoderShape, []string{"attention[8 3 1]"}, "32 heads of 128 over 8192 keys: standard"},
 		{"hip", SDPAAuto, encoderShape, []string{"attention[32 3 1]"}, "32 heads of 64 over 750 keys: standard"},
 		{"hip", SDPAStandard, decoderShape, []string{"attention[8 3 1]"}, "32 heads of 128 over 8192 keys: standard"},
-		{"hip", SDPASplitK, decoderShape, []string{"attention_split[16 8 3]", "attention_merge[32 3 1]"}, "32 heads of 128 over 8192 keys: splitk in 16 shares"},
-		{"hip", SDPASplitK, encoderShape, []string{"attention_split[2 32 3]", "attention_merge[32 3 1]"}, "32 heads of 64 over 750 keys: splitk in 2 shares"},
-		{"cuda", SDPAAuto, decoderShape, []string{"attention_split[16 8 3]", "attention_merge[32 3 1]"}, "32 heads of 128 over 8192 keys: splitk in 16 shares"},
+		{"hip", SDPASplitK, decoderShape, []string{"attention_split[16 8 3]"}, "32 heads of 128 over 8192 keys: splitk in 16 shares"},
+		{"hip", SDPASplitK, encoderShape, []string{"attention_split[2 32 3]"}, "32 heads of 64 over 750 keys: splitk in 2 shares"},
+		{"cuda", SDPAAuto, decoderShape, []string{"attention_split[16 8 3]"}, "32 heads of 128 over 8192 keys: splitk in 16 shares"},
 		{"cuda", SDPAAuto, encoderShape, []string{"attention[32 3 1]"}, "32 heads of 64 over 750 keys: standard"},
 		{"cuda", SDPAStandard, decoderShape, []string{"attention[8 3 1]"}, "32 heads of 128 over 8192 keys: standard"},
-		{"cuda", SDPASplitK, encoderShape, []string{"attention_split[2 32 3]", "attention_merge[32 3 1]"}, "32 heads of 64 over 750 keys: splitk in 2 shares"},
+		{"cuda", SDPASplitK, encoderShape, []string{"attention_split[2 32 3]"}, "32 heads of 64 over 750 keys: splitk in 2 shares"},
 	} {
 		d, _ := unproved(t, paper(c.driver), c.choice)
 		require.Equal(t, c.kernels, attentionLaunches(t, d, c.shape, 3), "%+v", c)
@@ -196,7 +196,7 @@ func TestAttentionPolicy(t *testing.T) {
 		require.Equal(t, c.said, d.Attention()[0].String())
 		require.Equal(t, d.Attention()[0].Splits > 1, d.Attention()[0].Kernel == SDPASplitK)
 	}
-	_, err := Open(paper("hip"), 0, "flash")
+	_, err := Open(paper("hip"), 0, Options{SDPA: "flash"})
 	require.ErrorContains(t, err, "use auto, standard or splitk")
 }
 
@@ -232,7 +232,7 @@ func TestModelOnPaper(t *testing.T) {
 	for choice, kernels := range map[SDPA][]string{
 		SDPAAuto:     {"attention"},
 		SDPAStandard: {"attention"},
-		SDPASplitK:   {"attention_merge", "attention_split"},
+		SDPASplitK:   {"attention_split"},
 	} {
 		d, x := unproved(t, paper("hip"), choice)
 		e, s, err := session(t, d)
@@ -248,7 +248,7 @@ func TestModelOnPaper(t *testing.T) {
 		for _, name := range x.launches {
 			seen[name] = true
 		}
-		for _, name := range []string{"attention", "attention_split", "attention_merge"} {
+		for _, name := range []string{"attention", "attention_split"} {
 			require.Equal(t, slices.Contains(kernels, name), seen[name], "%s %s", choice, name)
 		}
 		require.NoError(t, s.Close())
@@ -295,7 +295,7 @@ func TestModelDoesNotFit(t *testing.T) {
 
 // A GPU that computes wrongly, here nothing at all, is refused.
 func TestSelfTestRefuses(t *testing.T) {
-	_, err := Open(paper("cuda"), 0, SDPAAuto)
+	_, err := Open(paper("cuda"), 0, Options{})
 	require.ErrorContains(t, err, "Paper GPU fails its self-test and is not used: 1 rows: value 0 is 0, want")
 }
 

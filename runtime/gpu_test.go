@@ -37,7 +37,7 @@ func gpus(t *testing.T) map[string]device.Device {
 			reasons = append(reasons, name+": no usable GPU")
 			continue
 		}
-		d, err := hip.Open(driver, 0, hip.SDPAAuto)
+		d, err := hip.Open(driver, 0, hip.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		t.Log(d.Info().Detail)

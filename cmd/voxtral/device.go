@@ -29,6 +29,7 @@ type deviceFlags struct {
 	device  string
 	threads int
 	sdpa    string
+	step    string
 }
 
 // deviceHelp is the part of a command's help that says what --device takes.
@@ -43,6 +44,7 @@ func (f *deviceFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.device, "device", "auto", "what computes, `NAME`: auto, cpu, gpu, gpu:N, hip:N or cuda:N")
 	fl.IntVar(&f.threads, "threads", 0, "CPU threads, `N` (default: all cores)")
 	fl.StringVar(&f.sdpa, "sdpa", "auto", "`KERNEL` of attention: auto, standard, or splitk on GPUs, which divides long histories among more of the GPU; auto is standard on AMD and on the CPU")
+	fl.StringVar(&f.step, "step", "auto", "`HOW` a GPU takes a step: auto, kernels (one after the other, recorded once) or whole (most of it as one kernel)")
 }
 
 var deviceName = regexp.MustCompile(`^(auto|cpu|(gpu|hip|cuda)(:[0-9]{1,4})?)$`)
@@ -56,6 +58,8 @@ func (f *deviceFlags) check() error {
 		return usagef("--device %s is unknown: use auto, cpu, gpu, gpu:N, hip:N or cuda:N (see 'voxtral devices')", f.device)
 	case !slices.Contains(hip.SDPAs(), hip.SDPA(f.sdpa)):
 		return usagef("--sdpa %s is unknown: use auto, standard or splitk", f.sdpa)
+	case !slices.Contains(hip.Steps(), hip.Step(f.step)):
+		return usagef("--step %s is unknown: use auto, kernels or whole", f.step)
 	case f.device == "cpu" && f.sdpa == string(hip.SDPASplitK):
 		return f.noSplitK("")
 	}
@@ -141,7 +145,7 @@ func (f *deviceFlags) openGPU(g candidate, use func(device.Device) error) (compu
 	if err != nil {
 		return nil, err
 	}
-	dev, err := hip.Open(driver, g.gpu.Index, hip.SDPA(f.sdpa))
+	dev, err := hip.Open(driver, g.gpu.Index, hip.Options{SDPA: hip.SDPA(f.sdpa), Step: hip.Step(f.step)})
 	if err != nil {
 		return nil, err
 	}

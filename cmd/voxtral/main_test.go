@@ -124,6 +124,7 @@ func TestUsageErrors(t *testing.T) {
 		{"transcribe --device hip: a.wav", "--device hip: is unknown"},
 		{"transcribe --device gpu:-1 a.wav", "--device gpu:-1 is unknown"},
 		{"transcribe --sdpa flash a.wav", "auto, standard or splitk"},
+		{"transcribe --step giant a.wav", "auto, kernels or whole"},
 		{"transcribe --device cpu --sdpa splitk a.wav", "needs a GPU, the CPU has standard attention only"},
 		{"transcribe --threads -1 a.wav", "--threads -1"},
 		{"transcribe --channel -1 a.wav", "--channel -1"},

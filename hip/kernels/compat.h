@@ -59,11 +59,28 @@ INLINE Quad load_once(const void *p) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(q.v[0]), "=r"(q.v[1]), "=r"(q.v[2]), "=r"(q.v[3]) : "l"(p));
   return q;
 }
+#define IS_GLOBAL(p) __builtin_assume(__isGlobal(p))
 INLINE Quad load16(const void *p) {
   uint4 t = *(const uint4 *)p;
   return {{t.x, t.y, t.z, t.w}};
 }
 INLINE void store8(void *p, u32 a, u32 b) { *(uint2 *)p = make_uint2(a, b); }
+// Between blocks: what a thread wrote before add_release, and what its block wrote before device_release and block_sync, is seen
+// after load_acquire gave the sum, block_sync and device_acquire.
+INLINE u32 load_acquire(const u32 *p) {
+  u32 v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+INLINE void add_release(u32 *p, u32 n) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" : : "l"(p), "r"(n) : "memory"); }
+INLINE u32 take_ticket(u32 *p) { // counts up, and is both an acquire and a release
+  u32 old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(old) : "l"(p) : "memory");
+  return old;
+}
+INLINE void device_release() {} // block_sync and the release that follows carry over to the block
+INLINE void device_acquire() {}
+INLINE void rest() {}
 INLINE int wave_index() { return TID / WAVE; }
 INLINE int zero_after(float) { return 0; } // ptxas keeps registers in check by itself
 
@@ -102,6 +119,14 @@ INLINE void mma_bf16(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+// Signed bytes: c += a·b, 16 rows, 8 columns, 32 deep.
+INLINE void mma_bytes(int c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// pick is bytes of the eight of a (0..3) and b (4..7), by the nibbles of which.
+INLINE u32 pick(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
+INLINE u32 shuffle_xor_word(u32 v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 
 #else // AMD: compiler builtins only, so that hiprtc and a bare clang both take it
 
@@ -152,8 +177,15 @@ struct Quad {
 INLINE Quad quad(u32x4 t) { return {{t[0], t[1], t[2], t[3]}}; }
 // load_once reads 16 bytes that nothing will read again.
 INLINE Quad load_once(const void *p) { return quad(__builtin_nontemporal_load((const u32x4 *)p)); }
+#define IS_GLOBAL(p)
 INLINE Quad load16(const void *p) { return quad(*(const u32x4 *)p); }
 INLINE void store8(void *p, u32 a, u32 b) { *(u32x2 *)p = u32x2{a, b}; }
+INLINE u32 load_acquire(const u32 *p) { return __hip_atomic_load((u32 *)p, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT); }
+INLINE void add_release(u32 *p, u32 n) { (void)__hip_atomic_fetch_add(p, n, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT); }
+INLINE u32 take_ticket(u32 *p) { return __hip_atomic_fetch_add(p, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT); }
+INLINE void device_release() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); } // by every wave: each knows its own writes
+INLINE void device_acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
+INLINE void rest() { __builtin_amdgcn_s_sleep(1); }
 INLINE int wave_index() { return __builtin_amdgcn_readfirstlane(TID / WAVE); } // tells the compiler that it is uniform
 // zero_after is 0, to be had only once v is. An address that it is added to is not known earlier: this bounds how many
 // loads run ahead of their use, and so the registers that they hold.
@@ -186,7 +218,9 @@ INLINE u16 float_to_bf16(float f) {
   return (u16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
+// load_floats reads four floats of device memory.
 INLINE void load_floats(float v[4], const float *p) {
+  IS_GLOBAL(p);
   Quad q = load16(p);
 #pragma unroll
   for (int i = 0; i < 4; i++) v[i] = FLOAT(q.v[i]);
@@ -200,6 +234,16 @@ INLINE float wave_sum(float v) {
 INLINE float wave_max(float v) {
 #pragma unroll
   for (int o = WAVE / 2; o > 0; o >>= 1) v = FMAX(v, shuffle_xor(v, o));
+  return v;
+}
+// Largest magnitude, NaN if there is one: magnitudes compare as their bits do.
+INLINE float magnitude_max(float top, float v) {
+  u32 a = BITS(top), b = BITS(v) & 0x7fffffffu;
+  return FLOAT(a > b ? a : b);
+}
+INLINE float wave_magnitude_max(float v) {
+#pragma unroll
+  for (int o = WAVE / 2; o > 0; o >>= 1) v = magnitude_max(v, shuffle_xor(v, o));
   return v;
 }
 

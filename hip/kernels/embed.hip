@@ -6,9 +6,9 @@
 INLINE float weight_at(const u8 *codes, [[maybe_unused]] const u16 *scales, int row, int column, int slabs) {
   u64 slab = (u64)(row / 16) * slabs + column / SLAB_COLS;
   int r = row % 16, quarter = column % 32 / 8, group = column % SLAB_COLS / 32, e = column % 8;
-  const u8 *at = codes + (slab << 10) + (quarter * 16 + r) * 16 + group * 16 / GROUPS;
+  const u8 *at = codes + (slab << 10) + r / 8 * 512 + quarter * 128 + r % 8 * 16 + group * 16 / GROUPS;
 #if FORMAT == 4
-  int code = (int)(*(const u32 *)at >> (e / 2 * 4 + e % 2 * 16) & 15u) - 8;
+  int code = (int)((*(const u32 *)at >> (e / 2 * 4 + e % 2 * 16) & 15u) ^ 8u) - 8;
 #elif FORMAT == 8
   int code = (int)(signed char)at[e];
 #elif FORMAT == 15

@@ -17,7 +17,7 @@ var files embed.FS
 
 // Module is one translation unit: compat.h, what the kernels share, and one .hip file, for given constants.
 type Module struct {
-	Name    string // matvec, head, matmul, embed, attention, rows, argmax or read
+	Name    string // matvec, head, matmul, embed, attention, step, rows, argmax or read
 	Defines []string
 	parts   []string
 }
@@ -26,8 +26,8 @@ type Module struct {
 // share a scale, for formats that have one.
 func Weights(name string, f device.Format, group int) (Module, error) {
 	parts, ok := map[string][]string{
-		"matvec": {"compat.h", "tile.h", "matvec.h", "matvec.hip"},
-		"head":   {"compat.h", "tile.h", "matvec.h", "best.h", "head.hip"},
+		"matvec": {"compat.h", "tile.h", "x.h", "matvec.h", "linear.h", "matvec.hip"},
+		"head":   {"compat.h", "tile.h", "x.h", "matvec.h", "best.h", "head.hip"},
 		"matmul": {"compat.h", "tile.h", "matmul.hip"},
 		"embed":  {"compat.h", "tile.h", "embed.hip"},
 	}[name]
@@ -50,7 +50,20 @@ func Attention(s sdpa.Spec, half bool) (Module, error) {
 	if half {
 		ring = 1
 	}
-	return Module{"attention", []string{fmt.Sprintf("HEAD_DIM=%d", s.HeadDim), fmt.Sprintf("GROUP_HEADS=%d", s.QHeads/s.KVHeads), fmt.Sprintf("HALF_RING=%d", ring)}, []string{"compat.h", "attention.hip"}}, nil
+	return Module{"attention", []string{fmt.Sprintf("HEAD_DIM=%d", s.HeadDim), fmt.Sprintf("GROUP_HEADS=%d", s.QHeads/s.KVHeads), fmt.Sprintf("HALF_RING=%d", ring)}, []string{"compat.h", "attention.h", "attention.hip"}}, nil
+}
+
+// Step is the module that does many products with weights of a format, and attentions of a shape, in one launch.
+func Step(f device.Format, group int, s sdpa.Spec, half bool) (Module, error) {
+	w, err := Weights("matvec", f, group)
+	if err != nil {
+		return Module{}, err
+	}
+	a, err := Attention(s, half)
+	if err != nil {
+		return Module{}, err
+	}
+	return Module{"step", slices.Concat(w.Defines, a.Defines), []string{"compat.h", "tile.h", "x.h", "matvec.h", "linear.h", "attention.h", "step.hip"}}, nil
 }
 
 // Rows is the module of row by row work: norms, rings, rotary append, convolution windows.

@@ -61,7 +61,7 @@ KERNEL(THREADS, 2) matmul(float *y, const u16 *split, const float *back, const u
   const int lane = TID % WAVE, wave = wave_index();
   const int slabs = (k + SLAB_COLS - 1) / SLAB_COLS, tile = BLOCK_X * WAVES + wave;
   const int mine = tile < tiles ? tile : tiles - 1; // a wave without a tile keeps the barriers
-  const u16 *at = (const u16 *)staged + slab_lane(lane, ROWS_X);
+  const u16 *at = (const u16 *)staged + slab_lane<ROWS_X>(lane);
   const Aligned16 *from = (const Aligned16 *)(split + (u64)BLOCK_Y * slabs * COLUMN_ROWS * SPLIT_ROW);
 
   float acc[COLUMN_TILES][ACCS];
@@ -70,13 +70,15 @@ KERNEL(THREADS, 2) matmul(float *y, const u16 *split, const float *back, const u
 #pragma unroll
     for (int i = 0; i < ACCS; i++) acc[c][i] = 0;
   Slab b;
-  slab_load(b, codes, scales, mine * slabs, lane);
+  Source source = slab_source(codes, scales, mine * slabs, lane);
+  slab_load(b, source);
   for (int s = 0; s < slabs; s++) {
     block_sync();
     for (int i = TID; i < COLUMN_ROWS * SPLIT_ROW / 8; i += THREADS) staged[i] = from[(u64)s * (COLUMN_ROWS * SPLIT_ROW / 8) + i];
     block_sync();
     Slab next = b;
-    if (s + 1 < slabs) slab_load(next, codes, scales, mine * slabs + s + 1, lane);
+    source_skip(source, 1);
+    if (s + 1 < slabs) slab_load(next, source);
 #pragma unroll
     for (int c = 0; c < COLUMN_TILES; c++) slab_mul<ROWS_X>(acc[c], b, at + c * ROWS_X * SPLIT_ROW);
     b = next;

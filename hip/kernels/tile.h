@@ -2,8 +2,8 @@
 //
 // Passed by the host: FORMAT (4, 8: int4, int8 with a scale per GROUP of 32, 64 or 128 columns; 15: f16; 16: bf16).
 //
-// A weight is cut into tiles of 16 rows, a tile into slabs of 1 KiB, 32·GROUPS columns wide. A slab is [quarter 4][row 16]
-// of 16 bytes: quarter q of a row holds, for each group of 32 columns in the slab, the columns 8q..8q+7 of that group.
+// A weight is cut into tiles of 16 rows, a tile into slabs of 1 KiB, 32·GROUPS columns wide. A slab is [half 2]
+// [quarter 4][row 8] of 16 bytes, half h with rows 8h..8h+7: quarter q of a row holds, for each group of 32 columns in the slab, the columns 8q..8q+7 of that group.
 // Scales are [tile][slab][row 16][SCALES] halves.
 //
 // Activations are split in two halves, x·2^e = hi + lo with |x·2^e| < 2^14 in a row, so that products carry 22 bits of x
@@ -97,24 +97,42 @@ struct Slab {
   u32 scales[WROWS][(SCALES + 1) / 2];
 };
 
-INLINE void slab_load(Slab &b, const u8 *codes, [[maybe_unused]] const u16 *scales, int slab, int lane) {
-  const u8 *at = codes + ((u64)slab << 10) + (lane_quarter(lane) * 16 + lane_wrow(lane)) * 16;
-#pragma unroll
-  for (int r = 0; r < WROWS; r++)
-#pragma unroll
-    for (int q = 0; q < QUARTERS; q++) b.codes[r][q] = load_once(at + r * 128 + q * 256);
-#if SCALED
-  const u16 *s = scales + ((u64)slab * 16 + lane_wrow(lane)) * SCALES;
+INLINE void scales_read(Slab &b, int r, [[maybe_unused]] const u16 *s) {
+#if !SCALED
+  b.scales[r][0] = 0;
+#elif SCALES == 4
+  struct alignas(8) Pair {
+    u32 v[2];
+  } p = *(const Pair *)s;
+  b.scales[r][0] = p.v[0], b.scales[r][1] = p.v[1];
+#elif SCALES == 2
+  b.scales[r][0] = *(const u32 *)s;
+#else
+  b.scales[r][0] = *s;
+#endif
+}
+
+// Source is where a lane reads its part of a slab.
+struct Source {
+  const u8 *codes;
+  const u16 *scales;
+};
+
+INLINE Source slab_source(const u8 *codes, const u16 *scales, int slab, int lane) {
+  return {codes + ((u64)slab << 10) + (lane_wrow(lane) >> 3) * 512 + lane_quarter(lane) * 128 + (lane_wrow(lane) & 7) * 16,
+          scales + SCALED * ((u64)slab * 16 + lane_wrow(lane)) * SCALES};
+}
+// source_skip goes on by so many slabs.
+INLINE void source_skip(Source &s, int slabs) { s.codes += slabs * 1024, s.scales += SCALED * slabs * 16 * SCALES; }
+
+INLINE void slab_load(Slab &b, const Source &s) {
+  IS_GLOBAL(s.scales);
 #pragma unroll
   for (int r = 0; r < WROWS; r++) {
-#if SCALES >= 2
 #pragma unroll
-    for (int i = 0; i < SCALES / 2; i++) b.scales[r][i] = ((const u32 *)(s + r * 8 * SCALES))[i];
-#else
-    b.scales[r][0] = s[r * 8];
-#endif
+    for (int q = 0; q < QUARTERS; q++) b.codes[r][q] = load_once(s.codes + r * 512 + q * 128);
+    scales_read(b, r, s.scales + r * 8 * SCALES);
   }
-#endif
 }
 
 // slab_scale is the scale of group g of 32 columns.
@@ -127,11 +145,11 @@ INLINE float slab_scale(const Slab &b, int r, int g) {
 INLINE void slab_unpack(u32 w[4], const Quad &c, [[maybe_unused]] int g) {
 #if FORMAT == 4
   u32 u = c.v[g], v = u >> 8;
-  const u32 magic = 0x64006400u; // 1024 in both halves; a nibble in the low bits adds to it
-  w[0] = half2_add((u & 0x000f000fu) | magic, 0xe408e408u);              // −1032
-  w[1] = half2_fma((u & 0x00f000f0u) | magic, 0x2c002c00u, 0xd480d480u); // ·1/16 − 72
-  w[2] = half2_add((v & 0x000f000fu) | magic, 0xe408e408u);
-  w[3] = half2_fma((v & 0x00f000f0u) | magic, 0x2c002c00u, 0xd480d480u);
+  const u32 low = 0x64086408u, high = 0x64806480u; // 1024 in both halves; a nibble plus 8 in the low bits adds to it
+  w[0] = half2_add((u & 0x000f000fu) ^ low, 0xe408e408u);              // −1032
+  w[1] = half2_fma((u & 0x00f000f0u) ^ high, 0x2c002c00u, 0xd480d480u); // ·1/16 − 72
+  w[2] = half2_add((v & 0x000f000fu) ^ low, 0xe408e408u);
+  w[3] = half2_fma((v & 0x00f000f0u) ^ high, 0x2c002c00u, 0xd480d480u);
 #elif FORMAT == 8
 #pragma unroll
   for (int i = 0; i < 4; i++) w[i] = half2_add(bytes_to_halves(c.v[2 * g + (i >> 1)] ^ 0x80808080u, i & 1), 0xe480e480u); // −1152
@@ -208,17 +226,34 @@ INLINE float pair_dot(u32 w, u32 x, float c) {
 #endif
 }
 
-// slab_lane is where a lane starts to read its share of a slab's split activations. Rows from m on give results that
+// JOINT says that a matrix instruction takes hi and lo of M activation rows at once: hi in its rows below ROWS_X/2, lo in the
+// others. LOW is the accumulator of lo that belongs to accumulator i of hi, in the same lane.
+#if MATRIX == MATRIX_DOT
+#define JOINT(m) false
+#define LOW(i) (i)
+#else
+#define JOINT(m) (2 * (m) <= ROWS_X)
+#if MATRIX == MATRIX_PTX
+#define LOW(i) ((i) | 1)
+#else
+#define LOW(i) (((i) + ACCS / 2) % ACCS)
+#endif
+#endif
+
+// slab_lane is where a lane starts to read its share of a slab's split activations. Rows from M on give results that
 // nobody reads.
-INLINE int slab_lane(int lane, int m) {
-  int j = lane_xrow(lane);
-  return (j < m ? j : 0) * SPLIT_ROW + lane_quarter(lane) * 8;
+template <int M>
+INLINE int slab_lane(int lane) {
+  int j = lane_xrow(lane), lo = 0;
+  if (JOINT(M)) lo = j / (ROWS_X / 2), j %= ROWS_X / 2;
+  return (j < M ? j : 0) * SPLIT_ROW + lo * SLAB_COLS + lane_quarter(lane) * 8;
 }
 
-// slab_mul adds the product of a slab with M rows; at is the slab's split activations from slab_lane on.
+// slab_mul adds the product of a slab with M rows; at is the slab's split activations from slab_lane on. A row's sum over a
+// group is Σw·hi + Σw·lo, each by itself, whatever M is.
 template <int M>
 INLINE void slab_mul(float acc[ACCS], const Slab &b, const u16 *at) {
-  float done[2] = {acc[0], acc[0]}; // of the last groups but one
+  [[maybe_unused]] float done[2] = {acc[0], acc[0]}; // of the last groups but one
 #pragma unroll
   for (int g = 0; g < GROUPS; g++) {
     u32 w[WROWS][QUARTERS][4];
@@ -226,13 +261,9 @@ INLINE void slab_mul(float acc[ACCS], const Slab &b, const u16 *at) {
     for (int r = 0; r < WROWS; r++)
 #pragma unroll
       for (int q = 0; q < QUARTERS; q++) slab_unpack(w[r][q], b.codes[r][q], g);
-#if SCALED
     float part[ACCS];
 #pragma unroll
     for (int i = 0; i < ACCS; i++) part[i] = 0;
-#else
-    float *part = acc;
-#endif
 #if MATRIX == MATRIX_DOT
 #pragma unroll
     for (int j = 0; j < M; j++) {
@@ -249,19 +280,31 @@ INLINE void slab_mul(float acc[ACCS], const Slab &b, const u16 *at) {
 #if QUARTERS > 1
     at += zero_after(done[g & 1]);
 #endif
-    Quad hi[QUARTERS], lo[QUARTERS];
+    Quad x[QUARTERS];
 #pragma unroll
-    for (int q = 0; q < QUARTERS; q++) {
-      hi[q] = load16(at + g * 32 + q * 8);
-      lo[q] = load16(at + g * 32 + q * 8 + SLAB_COLS);
+    for (int q = 0; q < QUARTERS; q++) x[q] = load16(at + g * 32 + q * 8);
+    group_mma(part, w, x);
+    if constexpr (JOINT(M)) {
+#pragma unroll
+      for (int i = 0; i < ACCS; i++)
+        if (ACTIVE(i, M)) part[i] += part[LOW(i)];
+    } else {
+      float low[ACCS];
+#pragma unroll
+      for (int i = 0; i < ACCS; i++) low[i] = 0;
+#pragma unroll
+      for (int q = 0; q < QUARTERS; q++) x[q] = load16(at + g * 32 + q * 8 + SLAB_COLS);
+      group_mma(low, w, x);
+#pragma unroll
+      for (int i = 0; i < ACCS; i++) part[i] += low[i];
     }
-    group_mma(part, w, lo);
-    group_mma(part, w, hi);
 #endif
-#if SCALED
 #pragma unroll
     for (int i = 0; i < ACCS; i++)
+#if SCALED
       if (ACTIVE(i, M)) acc[i] = FMA(slab_scale(b, ACC_SCALE(i), g), part[i], acc[i]);
+#else
+      if (ACTIVE(i, M)) acc[i] += part[i];
 #endif
     done[g & 1] = acc[0];
   }
