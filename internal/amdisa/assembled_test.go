@@ -76,6 +76,8 @@ func TestHighHalves(t *testing.T) {
 	for body, want := range map[string]uint32{
 		"v_mov_b32 v4, 0x1234\n" + halfV1:                                      0x40001234,
 		"v_mov_b32 v4, 0x12340000\n" + halfV1 + floatV4 + "v_mov_b32 v4, v5\n": b32(2),
+		"v_mov_b32 v4, 0x12340000\n" + halfV1 + ".long 0xd58b0804, 0x104\n":    b32(2),     // v_cvt_f32_f16_e64 v4, v4.h
+		"v_mov_b32 v4, 0x5678\n.long 0xd58a4004, 0x101\n":                      0x40005678, // v_cvt_f16_f32_e64 v4.h, v1
 		"v_mov_b32 v4, 0x12345678\nv_cvt_f16_f32_e32 v4, v2\n":                 0x12344200,
 		"v_mov_b32 v4, 0x3c00\n" + halfV1 + ".long 0x64080984\n":               0x40004200, // v_add_f16_e32 v4.l, v4.h, v4.l
 		"v_mov_b32 v4, 0x3c00\n" + halfV1 + ".long 0x65090904\n":               0x42003c00, // v_add_f16_e32 v4.h, v4.l, v4.h

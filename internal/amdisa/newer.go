@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Compilers are newer than llvm-19, whose disassembler does not know gfx950 nor the high halves of registers in gfx11's short
-// encodings. What it does not know is put into a copy of the code as an instruction with the same operands that it knows, and
-// takes its own name again in what is printed.
+// Compilers are newer than llvm-19, whose disassembler does not know gfx950 nor, on gfx11, the high halves of registers. An
+// instruction that it does not know is put into a copy of the code as another one with the same operands, and takes its own
+// name again in what is printed; halves are read from the encoding.
 
 // substitute is what stands in for the instruction that begins with these words, and how the line that is printed becomes the
 // instruction's own.
@@ -47,6 +47,19 @@ func highHalves(rest string) string {
 		}
 		return fmt.Sprintf("v%d.h", n-128)
 	})
+}
+
+var (
+	shortInst = regexp.MustCompile(`_[fiub]16(_|$)`)
+	opSel     = regexp.MustCompile(` op_sel:\[[01,]*\]`)
+)
+
+// longHalves gives an instruction of 16 bits in VOP3's encoding its four op_sel bits, sources first, the destination last.
+func (l *line) longHalves() {
+	word, err := strconv.ParseUint(l.encoding[:8], 16, 32)
+	if bits := word >> 11 & 15; err == nil && word>>26 == 0x35 && shortInst.MatchString(l.mnemonic) {
+		l.rest = fmt.Sprintf("%s op_sel:[%d,%d,%d,%d]", opSel.ReplaceAllString(l.rest, ""), bits&1, bits>>1&1, bits>>2&1, bits>>3)
+	}
 }
 
 // listing is the instructions of raw, for which file is the disassembler's. Behind an instruction that it does not know, it may
@@ -102,7 +115,10 @@ func (p *Program) listing(tool, file string, raw []byte) ([]line, error) {
 			if restore := restored[lines[i].pc]; restore != nil {
 				restore(&lines[i])
 			}
-			lines[i].rest = highHalves(lines[i].rest)
+			if p.gfx >= 0x1100 {
+				lines[i].rest = highHalves(lines[i].rest)
+				lines[i].longHalves()
+			}
 		}
 		return lines, nil
 	}
