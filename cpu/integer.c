@@ -8,6 +8,7 @@
 //
 // Weights enter as unsigned bytes, nibbles 0..15 and codes + 128; the excess goes off with what a block's sum starts from.
 // Without VNNI int8 weights enter as magnitudes and the activations take their signs: two products then fit 16 bits.
+// neon.c does the same on arm64.
 #ifndef ISA
 #if defined(__x86_64__)
 #include "cpu.h"

@@ -152,6 +152,7 @@ fn void NAME(dots)(int format, int shift, int rows, float out[BLOCK_ROWS][CPU_TI
 		}
 		float32x4_t scale[TURNS];
 		NAME(scales)(scale, w, c >> shift, (left + (1 << shift) - 1) >> shift, shift);
+#pragma GCC unroll 4
 		for (int t = 0; t < TURNS; t++) {
 			int8x16_t code[CPU_TILE][2];
 			for (int r = 0; r < CPU_TILE; r++) {
