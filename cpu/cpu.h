@@ -235,7 +235,7 @@ struct cpu_row cpu_weight_row(const struct cpu_weight *w, int32_t row);
 
 // The pool: workers that take chunks. One run at a time.
 struct cpu_pool;
-struct cpu_pool *cpu_pool_open(int32_t threads); // the caller of cpu_pool_run counts as one; NULL and errno
+struct cpu_pool *cpu_pool_open(int32_t threads, int pinned); // the caller of cpu_pool_run counts as one; NULL and errno
 void cpu_pool_run(struct cpu_pool *p, const struct cpu_command *commands, int32_t count, float *scratch, int64_t stride);
 void cpu_pool_close(struct cpu_pool *p);
 

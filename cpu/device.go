@@ -16,6 +16,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	goruntime "runtime"
 	"sync"
 	"unsafe"
@@ -55,7 +56,8 @@ var (
 )
 
 // Open starts the CPU device with a number of threads; 0 means one for each CPU that this process may use. The
-// environment variable VOXTRAL_CPU_ISA names an instruction set to use instead of the best one.
+// environment variable VOXTRAL_CPU_ISA names an instruction set to use instead of the best one, and VOXTRAL_CPU_PIN=1 pins
+// every thread but the caller's to a CPU of its own, on Linux: for machines that have nothing else to do.
 func Open(threads int) (*Device, error) {
 	if threads == 0 {
 		threads = min(goruntime.GOMAXPROCS(0), maxThreads) // honours affinity and the container's quota
@@ -73,7 +75,11 @@ func Open(threads int) (*Device, error) {
 	if d.kernels == nil {
 		return nil, fmt.Errorf("cpu: instruction set %s is not in this build", isa)
 	}
-	d.pool, err = C.cpu_pool_open(C.int32_t(threads))
+	pinned := C.int(0)
+	if os.Getenv("VOXTRAL_CPU_PIN") == "1" {
+		pinned = 1
+	}
+	d.pool, err = C.cpu_pool_open(C.int32_t(threads), pinned)
 	if d.pool == nil {
 		return nil, fmt.Errorf("cpu: starting %d threads: %w", threads, err)
 	}

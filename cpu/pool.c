@@ -1,11 +1,15 @@
 // The thread pool. A command's chunks are claimed one by one from a single ticket word, and the command ends when all
 // chunks are done, not when all workers have arrived: a worker that the system put aside holds nobody up unless it owns
 // a chunk. Workers without work spin for a few microseconds, which bridges the gaps between commands, then sleep.
+//
+// Workers may be pinned, each to a CPU of its own among those that the process may use; pools of one process take turns. They
+// are free by default: one that is pinned beside other work waits for its CPU while another idles.
 #define _GNU_SOURCE
 #include "cpu.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -138,7 +142,26 @@ void cpu_pool_run(struct cpu_pool *p, const struct cpu_command *commands, int32_
 	}
 }
 
-struct cpu_pool *cpu_pool_open(int32_t threads)
+// Keeps a thread to the next of the CPUs that the process may use. The first is left to the thread that calls.
+static void pin(pthread_t thread)
+{
+#if defined(__linux__)
+	static _Atomic uint32_t next = 1;
+	cpu_set_t allowed, one;
+	if (sched_getaffinity(0, sizeof allowed, &allowed))
+		return; // more CPUs than the set has room for
+	int left = (int)(atomic_fetch_add(&next, 1) % (uint32_t)CPU_COUNT(&allowed)), cpu = 0;
+	while (!CPU_ISSET(cpu, &allowed) || left--)
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	pthread_setaffinity_np(thread, sizeof one, &one); // left free if the system will not
+#else
+	(void)thread;
+#endif
+}
+
+struct cpu_pool *cpu_pool_open(int32_t threads, int pinned)
 {
 	const size_t bytes = (sizeof(struct cpu_pool) + (size_t)threads * sizeof(struct worker) + 63) / 64 * 64;
 	struct cpu_pool *p = cpu_alloc(bytes);
@@ -162,6 +185,8 @@ struct cpu_pool *cpu_pool_open(int32_t threads)
 		w->index = i;
 		err = pthread_create(&w->thread, NULL, serve, w);
 		p->started += !err;
+		if (pinned && !err)
+			pin(w->thread);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
