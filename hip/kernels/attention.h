@@ -28,9 +28,9 @@ struct Piece {
 
 INLINE Piece ring_load(const void *ring, u64 at) {
 #if HALF_RING
-  return {{load16((const u16 *)ring + at)}};
+  return {{load16_global((const u16 *)ring + at)}};
 #else
-  return {{load16((const float *)ring + at), load16((const float *)ring + at + 4)}};
+  return {{load16_global((const float *)ring + at), load16_global((const float *)ring + at + 4)}};
 #endif
 }
 

@@ -59,10 +59,14 @@ INLINE Quad load_once(const void *p) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(q.v[0]), "=r"(q.v[1]), "=r"(q.v[2]), "=r"(q.v[3]) : "l"(p));
   return q;
 }
-#define IS_GLOBAL(p) __builtin_assume(__isGlobal(p))
+#define GLOBAL
 INLINE Quad load16(const void *p) {
   uint4 t = *(const uint4 *)p;
   return {{t.x, t.y, t.z, t.w}};
+}
+INLINE Quad load16_global(const void *p) {
+  __builtin_assume(__isGlobal(p));
+  return load16(p);
 }
 INLINE void store8(void *p, u32 a, u32 b) { *(uint2 *)p = make_uint2(a, b); }
 // Between blocks: what a thread wrote before add_release, and what its block wrote before device_release and block_sync, is seen
@@ -82,6 +86,7 @@ INLINE void device_release() {} // block_sync and the release that follows carry
 INLINE void device_acquire() {}
 INLINE void rest() {}
 INLINE int wave_index() { return TID / WAVE; }
+INLINE void pin(float &) {}
 INLINE int zero_after(float) { return 0; } // ptxas keeps registers in check by itself
 
 INLINE float half_to_float(u16 h) {
@@ -147,6 +152,8 @@ INLINE u32 shuffle_xor_word(u32 v, int mask) { return __shfl_xor_sync(0xffffffff
 #define FMAX(a, b) __builtin_fmaxf(a, b)
 #define FABS(a) __builtin_fabsf(a)
 
+// Pointers that themselves come from memory do not say where they point; loads that do not know are slow.
+#define GLOBAL __attribute__((address_space(1)))
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 typedef u32 u32x2 __attribute__((ext_vector_type(2)));
 typedef float f32x4 __attribute__((ext_vector_type(4)));
@@ -176,9 +183,9 @@ struct Quad {
 };
 INLINE Quad quad(u32x4 t) { return {{t[0], t[1], t[2], t[3]}}; }
 // load_once reads 16 bytes that nothing will read again.
-INLINE Quad load_once(const void *p) { return quad(__builtin_nontemporal_load((const u32x4 *)p)); }
-#define IS_GLOBAL(p)
+INLINE Quad load_once(const void *p) { return quad(__builtin_nontemporal_load((const GLOBAL u32x4 *)p)); }
 INLINE Quad load16(const void *p) { return quad(*(const u32x4 *)p); }
+INLINE Quad load16_global(const void *p) { return quad(*(const GLOBAL u32x4 *)p); }
 INLINE void store8(void *p, u32 a, u32 b) { *(u32x2 *)p = u32x2{a, b}; }
 INLINE u32 load_acquire(const u32 *p) { return __hip_atomic_load((u32 *)p, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT); }
 INLINE void add_release(u32 *p, u32 n) { (void)__hip_atomic_fetch_add(p, n, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT); }
@@ -187,6 +194,9 @@ INLINE void device_release() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent")
 INLINE void device_acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
 INLINE void rest() { __builtin_amdgcn_s_sleep(1); }
 INLINE int wave_index() { return __builtin_amdgcn_readfirstlane(TID / WAVE); } // tells the compiler that it is uniform
+// pin keeps the making of v where it is. A matrix instruction whose result only some lanes read is otherwise moved to where only
+// those run, and then lacks the other lanes' share of the operands (seen with clang 19, gfx1201).
+INLINE void pin(float &v) { asm volatile("" : "+v"(v)); }
 // zero_after is 0, to be had only once v is. An address that it is added to is not known earlier: this bounds how many
 // loads run ahead of their use, and so the registers that they hold.
 INLINE int zero_after(float v) {
@@ -220,8 +230,7 @@ INLINE u16 float_to_bf16(float f) {
 
 // load_floats reads four floats of device memory.
 INLINE void load_floats(float v[4], const float *p) {
-  IS_GLOBAL(p);
-  Quad q = load16(p);
+  Quad q = load16_global(p);
 #pragma unroll
   for (int i = 0; i < 4; i++) v[i] = FLOAT(q.v[i]);
 }

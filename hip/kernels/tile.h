@@ -101,14 +101,12 @@ INLINE void scales_read(Slab &b, int r, [[maybe_unused]] const u16 *s) {
 #if !SCALED
   b.scales[r][0] = 0;
 #elif SCALES == 4
-  struct alignas(8) Pair {
-    u32 v[2];
-  } p = *(const Pair *)s;
-  b.scales[r][0] = p.v[0], b.scales[r][1] = p.v[1];
+  u64 v = *(const GLOBAL u64 *)s;
+  b.scales[r][0] = (u32)v, b.scales[r][1] = (u32)(v >> 32);
 #elif SCALES == 2
-  b.scales[r][0] = *(const u32 *)s;
+  b.scales[r][0] = *(const GLOBAL u32 *)s;
 #else
-  b.scales[r][0] = *s;
+  b.scales[r][0] = *(const GLOBAL u16 *)s;
 #endif
 }
 
@@ -126,7 +124,6 @@ INLINE Source slab_source(const u8 *codes, const u16 *scales, int slab, int lane
 INLINE void source_skip(Source &s, int slabs) { s.codes += slabs * 1024, s.scales += SCALED * slabs * 16 * SCALES; }
 
 INLINE void slab_load(Slab &b, const Source &s) {
-  IS_GLOBAL(s.scales);
 #pragma unroll
   for (int r = 0; r < WROWS; r++) {
 #pragma unroll

@@ -128,6 +128,9 @@ INLINE void x_mul(float *acc, const Slab &b, const u8 *at) { slab_mul<M>(acc, b,
 
 template <int M>
 INLINE void x_flush(float acc[ACCS], float (*to)[16], bool, int lane) {
+#pragma unroll
+  for (int i = 0; i < ACCS; i++)
+    if (ACTIVE(i, M)) pin(acc[i]);
   if (!acc_join(acc, lane)) return;
 #pragma unroll
   for (int i = 0; i < ACCS; i++)
