@@ -131,6 +131,9 @@ func (t tile) build(in *inst, regs int) (func(*wave), error) {
 		return nil, fmt.Errorf("%s: more than %d elements", in.text, maxElements)
 	}
 	return func(w *wave) {
+		if e := w.exec(); e != w.born { // which it ignores, but not what made its operands, so that those of some lanes are old
+			fail(-1, "a matrix product with lanes %#x of %#x switched on", e, w.born)
+		}
 		var a, b [maxElements]float64
 		t.gather(a[:], t.ea, w, o[1].reg, t.m)
 		t.gather(b[:], t.eb, w, o[2].reg, t.n)

@@ -116,6 +116,18 @@ extern "C" __global__ void LAUNCH(128) grid_barrier(u32* arrived, u32* values, i
   }
 }
 // Mistakes.
+extern "C" __global__ void LAUNCH(64) bad_matrix(u32* o) {
+#if defined(__GFX9__)
+  half4 x = {1, 1, 1, 1};
+  if (TID < 5) o[TID] = BITS(__builtin_amdgcn_mfma_f32_16x16x16f16(x, x, (float4v){0, 0, 0, 0}, 0, 0, 0)[0]);
+#elif defined(__GFX11__)
+  half16 x = {1, 1, 1, 1};
+  if (TID < 5) o[TID] = BITS(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32(x, x, (float8v){0, 0, 0, 0, 0, 0, 0, 0})[0]);
+#elif defined(__GFX12__)
+  half8 x = {1, 1, 1, 1};
+  if (TID < 5) o[TID] = BITS(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(x, x, (float8v){0, 0, 0, 0, 0, 0, 0, 0})[0]);
+#endif
+}
 extern "C" __global__ void LAUNCH(64) bad_global(u32* o, int n) { o[n + TID] = 1; }
 extern "C" __global__ void LAUNCH(64) bad_lds_read(u32* o) { __shared__ u32 s[64]; if (TID < 63) s[TID] = o[TID]; barrier(); o[TID] = s[TID ^ 1]; }
 extern "C" __global__ void LAUNCH(64) bad_lds_bounds(u32* o, int n) { extern __shared__ u32 d[]; d[n + TID] = 1; barrier(); o[TID] = d[TID]; }
