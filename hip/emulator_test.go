@@ -1,9 +1,7 @@
 package hip
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,20 +28,12 @@ func (e *emulated) wave() int {
 // load compiles with Debian's clang, which needs no run time.
 func (e *emulated) load(t *testing.T, m kernels.Module) {
 	t.Helper()
-	clang, err := exec.LookPath("clang++-19")
-	if err != nil {
-		skip(t, "no clang++-19: install clang-19, lld-19 and llvm-19")
+	if _, err := exec.LookPath(clangTool); err != nil {
+		skip(t, "no %s: install clang-19, lld-19 and llvm-19", clangTool)
 	}
-	dir := t.TempDir()
-	source, object := filepath.Join(dir, m.Name+".hip"), filepath.Join(dir, m.Name+".o")
-	require.NoError(t, os.WriteFile(source, []byte(m.Text()), 0o644))
-	args := append([]string{"-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "--no-gpu-bundle-output", "-O3", "-Wall", "-Wextra", "-Werror",
-		"--offload-arch=" + e.arch, source, "-o", object}, m.Options(e.wave())...)
-	out, err := exec.Command(clang, args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	code, err := os.ReadFile(object)
+	out, err := clang(t.TempDir(), Source{Name: m.Name, Text: m.Text(), Arch: e.arch, Options: m.Options(e.wave())})
 	require.NoError(t, err)
-	e.program, err = amdisa.Load(m.Name, code)
+	e.program, err = amdisa.Load(m.Name, out.Code)
 	require.NoError(t, err)
 }
 
