@@ -49,12 +49,12 @@ func tableModules(t *testing.T) (names []string, modules map[string]kernels.Modu
 	add("attention 4×128 f16", m, err)
 	m, err = kernels.Attention(sdpa.Spec{QHeads: 32, KVHeads: 32, HeadDim: 64, Window: 750}, true)
 	add("attention 1×64 f16", m, err)
-	for _, f := range []formatCase{{device.Int4, 32}, {device.Int8, 64}, {device.BF16, 0}} {
-		m, err = kernels.Step(f.format, f.group, sdpa.Spec{QHeads: 32, KVHeads: 8, HeadDim: 128, Window: 8192}, true)
-		add(fmt.Sprintf("step 4×128 %s", f.format), m, err)
-		m, err = kernels.Step(f.format, f.group, sdpa.Spec{QHeads: 32, KVHeads: 32, HeadDim: 64, Window: 750}, true)
-		add(fmt.Sprintf("step 1×64 %s", f.format), m, err)
-	}
+	m, err = kernels.Step(device.Int4, 32, sdpa.Spec{QHeads: 32, KVHeads: 8, HeadDim: 128, Window: 8192}, true)
+	add("step 4×128 int4", m, err)
+	m, err = kernels.Step(device.Int4, 32, sdpa.Spec{QHeads: 32, KVHeads: 32, HeadDim: 64, Window: 750}, true)
+	add("step 1×64 int4", m, err)
+	m, err = kernels.Step(device.Int8, 64, sdpa.Spec{QHeads: 32, KVHeads: 8, HeadDim: 128, Window: 8192}, true)
+	add("step 4×128 int8", m, err)
 	add("rows", kernels.Rows(), nil)
 	add("argmax", kernels.Argmax(), nil)
 	return names, modules
