@@ -37,6 +37,9 @@ func newEmulatedDriver(t *testing.T, arch string) *emulatedDriver {
 		d.gpu.WaveSize = 64
 	}
 	if os.Getenv(sysrootsVariable) == "" && os.Getenv("VOXTRAL_CI") != "1" {
+		if arch == "gfx950" {
+			t.Skipf("clang-19 does not know %s; %s names releases of HIP that do", arch, sysrootsVariable)
+		}
 		d.compile = func(s Source) (Output, error) { return clang(t.TempDir(), s) }
 		return d
 	}

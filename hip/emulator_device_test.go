@@ -29,7 +29,7 @@ type emulatedCase struct {
 }
 
 // emulatedGPUs have every kind of matrix unit, in waves of 64 and of 32.
-var emulatedGPUs = []string{"gfx90a", "gfx942", "gfx1100", "gfx1201"}
+var emulatedGPUs = []string{"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"}
 
 // emulatedCases are the same on every GPU; the first crosses every window of the small model, whose decoder sees 64 positions
 // and whose encoder 10 ticks.
