@@ -44,7 +44,6 @@ func (p *planner) mayJoin(ph *phase) {
 type shared struct {
 	weight *weight // the first, for its format and group
 	rows   int     // the most
-	lds    int
 	attn   *phase
 }
 

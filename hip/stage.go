@@ -15,8 +15,7 @@ func digits(f device.Format, cuda bool) bool { return cuda && f.Grouped() }
 // stagedBytes is what a slab of an activation row takes in LDS.
 func stagedBytes(f device.Format, cuda bool) int {
 	columns := 32 * slabGroups(f)
-	switch {
-	case digits(f, cuda):
+	if digits(f, cuda) {
 		return 3 * (columns + 16)
 	}
 	return 2 * (2*columns + padded(cuda))
