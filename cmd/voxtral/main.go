@@ -13,6 +13,7 @@
 //	quantize.go    voxtral quantize
 //	inspect.go     voxtral inspect
 //	bench.go       voxtral bench; the measuring is in internal/bench
+//	eval.go        voxtral eval; its manifest, report and drift in eval_*.go
 //	devices.go     voxtral devices
 //	version.go     voxtral version
 //	table.go       aligned columns

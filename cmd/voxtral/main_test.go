@@ -168,7 +168,7 @@ func TestModelThatIsNotThere(t *testing.T) {
 
 // Every command shows how it is used, in lines that fit a terminal.
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"", "transcribe", "listen", "quantize", "inspect", "devices", "version"} {
+	for _, name := range []string{"", "transcribe", "listen", "quantize", "inspect", "eval", "devices", "version"} {
 		r := voxtral(t, strings.Fields(name+" --help")...)
 		require.Equal(t, exitOK, r.code)
 		require.Empty(t, r.stderr)

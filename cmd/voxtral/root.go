@@ -38,7 +38,7 @@ made by 'voxtral quantize' with --model or in the environment variable VOXTRAL_M
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+helpWidth+" "))
 	root.SuggestionsMinimumDistance = 2
-	root.AddCommand(newTranscribe(), newListen(), newQuantize(), newInspect(), newBench(), newDevices(), newVersion())
+	root.AddCommand(newTranscribe(), newListen(), newQuantize(), newInspect(), newBench(), newEval(), newDevices(), newVersion())
 	return root
 }
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"voxtral/internal/wer"
+	"voxtral/runtime"
+)
+
+// evalDrift compares a run with its baseline on the same clips.
+type evalDrift struct {
+	Baseline  *evalRun      `json:"baseline"`
+	Tokens    int           `json:"tokens"`                         // of the longer output of every clip
+	Agreement float64       `json:"token_agreement"`                // equal tokens at equal places, of Tokens
+	Same      int           `json:"same_clips"`                     // clips without any difference
+	Increase  float64       `json:"wer_increase"`                   // percentage points above the baseline
+	Interval  *wer.Interval `json:"increase_interval_95,omitempty"` // in points
+	First     []divergence  `json:"first_divergence"`               // of every clip that differs
+}
+
+// divergence is where two outputs of one clip first differ. Before it the inputs were the same, so the margins are
+// comparable; after it the two models follow their own texts, and are not.
+type divergence struct {
+	File           string  `json:"file"`
+	Index          int     `json:"index"` // of the output
+	Seconds        float64 `json:"seconds"`
+	Token          int     `json:"token"` // -1 where the output had ended
+	Baseline       int     `json:"baseline_token"`
+	Margin         float64 `json:"margin"` // best logit less second best
+	BaselineMargin float64 `json:"baseline_margin"`
+}
+
+func newEvalDrift(own, base *heard, run, baseline *evalRun, seed uint64) *evalDrift {
+	d := &evalDrift{Baseline: baseline, Increase: run.WER.Percent - baseline.WER.Percent, First: []divergence{}}
+	equal := 0
+	for i := range own.clips {
+		a, b := own.clips[i].events, base.clips[i].events
+		d.Tokens += max(len(a), len(b))
+		for k := range min(len(a), len(b)) {
+			if a[k].Token == b[k].Token {
+				equal++
+			}
+		}
+		if first, differs := diverge(a, b); differs {
+			first.File = run.Clips[i].File
+			d.First = append(d.First, first)
+		} else {
+			d.Same++
+		}
+	}
+	d.Agreement = float64(equal) / float64(max(d.Tokens, 1))
+	if interval, ok := wer.BootstrapDifference(run.words, baseline.words, seed); ok {
+		d.Interval = inPercent(interval)
+	}
+	return d
+}
+
+func diverge(a, b []runtime.Event) (d divergence, differs bool) {
+	for k := range max(len(a), len(b)) {
+		d = divergence{Index: k, Token: -1, Baseline: -1}
+		if k < len(a) {
+			d.Token, d.Margin, d.Seconds = a[k].Token, float64(a[k].Margin), a[k].Time.Seconds()
+		}
+		if k < len(b) {
+			d.Baseline, d.BaselineMargin, d.Seconds = b[k].Token, float64(b[k].Margin), b[k].Time.Seconds()
+		}
+		if d.Token != d.Baseline {
+			return d, true
+		}
+	}
+	return divergence{}, false
+}
+
+func (d *evalDrift) print(w *table, seed uint64) {
+	w.row("\nbaseline\t%s on %s: WER %.2f %%, CER %.2f %%, RTF %.3f", d.Baseline.Model, d.Baseline.Device, d.Baseline.WER.Percent, d.Baseline.CER.Percent, d.Baseline.RTF)
+	w.row("WER rises by\t%.2f points%s", d.Increase, intervalWords(d.Interval, seed))
+	w.row("tokens\t%.2f %% of %d agree; clips without a difference: %d of %d", 100*d.Agreement, d.Tokens, d.Same, d.Same+len(d.First))
+	for i, f := range d.First {
+		label := ""
+		if i == 0 {
+			label = "first differs"
+		}
+		w.row("%s\t%s at %.2f s (output %d): token %d by %.3f, baseline %d by %.3f", label, f.File, f.Seconds, f.Index, f.Token, f.Margin, f.Baseline, f.BaselineMargin)
+	}
+}
