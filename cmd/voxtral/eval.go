@@ -8,15 +8,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"voxtral/audio"
-	"voxtral/internal/device"
 	"voxtral/internal/wer"
-	"voxtral/runtime"
 )
 
 type evalFlags struct {
@@ -29,6 +24,7 @@ type evalFlags struct {
 	maxWER        float64
 	maxIncrease   float64
 	seed          uint64
+	kl            bool
 	json          bool
 }
 
@@ -68,6 +64,7 @@ exceeded, or when some clip could not be read.
 	fl.StringVar(&f.normalize, "normalize", "english", "`HOW` texts are made comparable: english (as published rates are), basic (any language) or plain")
 	fl.StringVar(&f.against, "against", "", "baseline model at `PATH`")
 	fl.StringVar(&f.againstDevice, "against-device", "", "baseline device `NAME`, as for --device")
+	fl.BoolVar(&f.kl, "kl", false, "also measure how far the predictions diverge from the baseline's; holds both models and a clip's logits in memory, and is slow")
 	fl.Float64Var(&f.maxWER, "max-wer", math.Inf(1), "fail above this word error rate, in `PERCENT`")
 	fl.Float64Var(&f.maxIncrease, "max-wer-increase", math.Inf(1), "fail when the word error rate lies more than `POINTS` above the baseline's")
 	fl.Lookup("max-wer").DefValue, fl.Lookup("max-wer-increase").DefValue = "", ""
@@ -92,6 +89,8 @@ func (f *evalFlags) run(ctx context.Context, out io.Writer, manifest string) err
 		return usagef("--max-wer %g: want 0 or more", f.maxWER)
 	case math.IsNaN(f.maxIncrease):
 		return usagef("--max-wer-increase is not a number")
+	case !drift && f.kl:
+		return usagef("--kl needs a baseline: name one with --against or --against-device")
 	case !drift && !math.IsInf(f.maxIncrease, 1):
 		return usagef("--max-wer-increase needs a baseline: name one with --against or --against-device")
 	}
@@ -117,17 +116,19 @@ func (f *evalFlags) run(ctx context.Context, out io.Writer, manifest string) err
 		c.bar = &progress{w: os.Stderr}
 	}
 	r := &evalReport{Manifest: manifest, Normalize: norm, seed: f.seed}
-	own, err := f.hear(ctx, c, clips, delay)
+	runs := []*evalFlags{f}
+	if drift {
+		runs = append(runs, &base)
+	}
+	results, kl, err := hearAll(ctx, c, runs, clips, delay)
 	if err != nil {
 		return err
 	}
+	own := results[0]
 	r.Run = newEvalRun(own, clips, norm, f.seed)
 	if drift {
-		reference, err := base.hear(ctx, c, clips, delay)
-		if err != nil {
-			return err
-		}
-		r.Drift = newEvalDrift(own, reference, r.Run, newEvalRun(reference, clips, norm, f.seed), f.seed)
+		r.Drift = newEvalDrift(own, results[1], r.Run, newEvalRun(results[1], clips, norm, f.seed), f.seed)
+		r.Drift.KL = kl
 	}
 	if f.json {
 		enc := json.NewEncoder(out)
@@ -152,94 +153,4 @@ func (f *evalFlags) judge(r *evalReport) error {
 		errs = append(errs, fmt.Errorf("the word error rate lies %.2f points above the baseline's, more than --max-wer-increase %g", r.Drift.Increase, f.maxIncrease))
 	}
 	return errors.Join(errs...)
-}
-
-// heard is what one model on one device made of all clips.
-type heard struct {
-	model, device string
-	delay         time.Duration
-	clips         []heardClip
-}
-
-type heardClip struct {
-	text   string
-	events []runtime.Event
-	audio  time.Duration
-	spent  time.Duration
-}
-
-// hear transcribes all clips, one after another in one session. A clip that cannot be read ends it: rates over fewer
-// clips than the manifest has would not be comparable.
-func (f *evalFlags) hear(ctx context.Context, c *console, clips []evalClip, delay time.Duration) (h *heard, err error) {
-	model, builtIn, err := openModel(f.model)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, model.Close()) }()
-	h = &heard{model: model.Name, clips: make([]heardClip, len(clips))}
-	if builtIn {
-		h.model += " (built in)"
-	}
-	var engine *runtime.Engine
-	var session *runtime.Session
-	dev, err := f.open(c, func(dev device.Device) (err error) {
-		if engine, err = runtime.Open(model, dev); err != nil {
-			return err
-		}
-		if session, err = engine.NewSession(runtime.Options{Delay: delay}); err != nil {
-			return errors.Join(err, engine.Close())
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, session.Close(), engine.Close(), dev.Close()) }()
-	h.device, h.delay = dev.Info().Name, session.Delay()
-	c.begin(h.model + " on " + h.device)
-	defer c.end()
-	for i, clip := range clips {
-		if h.clips[i], err = hearClip(ctx, session, clip.path); err != nil {
-			return nil, err
-		}
-		c.progress(int64(i+1), int64(len(clips)), fmt.Sprintf("%d of %d clips", i+1, len(clips)))
-	}
-	return h, nil
-}
-
-func hearClip(ctx context.Context, session *runtime.Session, path string) (h heardClip, err error) {
-	stream, err := audio.Open(ctx, path, audio.Options{})
-	if err != nil {
-		return h, err
-	}
-	defer func() { _ = stream.Close() }() // only read from
-	session.Reset()
-	block := make([]float32, blockSamples)
-	for err == nil {
-		var n int
-		n, err = readBlock(stream, block)
-		started := time.Now()
-		if feedErr := session.Feed(block[:n]); feedErr != nil {
-			return h, fmt.Errorf("%s: %w", path, feedErr)
-		}
-		h.spent += time.Since(started)
-		if ctx.Err() != nil {
-			return h, context.Cause(ctx)
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return h, err
-	}
-	started := time.Now()
-	if err := session.Finish(); err != nil {
-		return h, fmt.Errorf("%s: %w", path, err)
-	}
-	h.spent += time.Since(started)
-	var text strings.Builder
-	for ev := range session.Events() {
-		h.events = append(h.events, ev)
-		text.WriteString(ev.Text)
-	}
-	h.text, h.audio = text.String(), session.AudioTime()
-	return h, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,20 +62,24 @@ func TestEvalDrift(t *testing.T) {
 	clip, err := filepath.Abs(hello)
 	require.NoError(t, err)
 	manifest := manifestOf(t, "clips.tsv", "audio\ttext\n"+clip+"\tnothing of this\n")
-	same := evalJSON(t, voxtral(t, "eval", "--json", "--device", "cpu", "--model", checkpoint, "--against", filepath.Join(checkpoint, "../huggingface"),
+	same := evalJSON(t, voxtral(t, "eval", "--json", "--device", "cpu", "--kl", "--model", checkpoint, "--against", filepath.Join(checkpoint, "../huggingface"),
 		"--max-wer-increase", "0", manifest)).Drift
 	require.InDelta(t, 1, same.Agreement, 1e-12)
 	require.Positive(t, same.Tokens)
 	require.Empty(t, same.First)
 	require.Zero(t, same.Increase)
+	require.Equal(t, divergenceStats{Outputs: same.Tokens}, *same.KL)
 
 	packed := filepath.Join(t.TempDir(), "int4.voxtral")
 	require.Equal(t, exitOK, voxtral(t, "quantize", checkpoint, "-o", packed).code)
-	drift := evalJSON(t, voxtral(t, "eval", "--json", "--device", "cpu", "--model", packed, "--against", checkpoint, manifest)).Drift
+	drift := evalJSON(t, voxtral(t, "eval", "--json", "--device", "cpu", "--kl", "--model", packed, "--against", checkpoint, manifest)).Drift
 	require.Less(t, drift.Agreement, 1.0)
 	require.Len(t, drift.First, 1)
 	require.NotEqual(t, drift.First[0].Token, drift.First[0].Baseline)
 	require.Positive(t, drift.First[0].BaselineMargin)
+	require.Equal(t, drift.First[0].Index+1, drift.KL.Outputs)
+	require.Positive(t, drift.KL.Mean)
+	require.GreaterOrEqual(t, drift.KL.Max, drift.KL.Mean)
 
 	r := voxtral(t, "eval", "--device", "cpu", "--against-device", "cpu", "--max-wer-increase", "-1", manifest)
 	require.Equal(t, exitFailed, r.code)
@@ -96,6 +101,13 @@ func TestDiverge(t *testing.T) {
 	require.Equal(t, -1, d.Baseline)
 }
 
+// The divergence of (1/4, 3/4) from (1/2, 1/2) is ln(4/3) / 2; a constant added to all logits changes nothing.
+func TestKLDivergence(t *testing.T) {
+	p, q := []float32{7, 7}, []float32{0, float32(math.Log(3))}
+	require.InDelta(t, 0.5*math.Log(4.0/3), klDivergence(p, q), 1e-7)
+	require.Zero(t, klDivergence(q, q))
+}
+
 func TestEvalErrors(t *testing.T) {
 	for _, c := range []struct {
 		code       int
@@ -106,6 +118,7 @@ func TestEvalErrors(t *testing.T) {
 		{exitUsage, "eval --max-wer -1 x", "--max-wer -1"},
 		{exitUsage, "eval --max-wer NaN x", "--max-wer NaN"},
 		{exitUsage, "eval --max-wer-increase 1 x", "needs a baseline"},
+		{exitUsage, "eval --kl x", "needs a baseline"},
 		{exitUsage, "eval --against-device tpu x", "--device tpu is unknown"},
 		{exitFailed, "eval nowhere.tsv", "nowhere.tsv"},
 		{exitFailed, "eval " + manifestOf(t, "a.tsv", "audio\ttext\n"), "names no audio"},
